@@ -1,0 +1,5 @@
+"""`python -m dlrm_bench`."""
+
+from dlrm_bench.cli import main
+
+main()

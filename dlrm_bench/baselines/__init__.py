@@ -1,0 +1,1 @@
+"""Library baselines: what a production engineer would call today, in submission form."""

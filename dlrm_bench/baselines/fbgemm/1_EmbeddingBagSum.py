@@ -1,0 +1,27 @@
+"""fbgemm's SplitTableBatchedEmbeddingBagsCodegen with one table, forward only.
+
+In bfloat16 it holds float16 rows, which have the same size, and gives bfloat16 output.
+"""
+
+from functools import cached_property
+
+import torch
+from torch import nn
+
+from dlrm_bench.baselines.fbgemm.table_batched import TableBatchedBags
+from dlrm_bench.libraries import require_fbgemm
+
+require_fbgemm()
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    @cached_property
+    def bags(self) -> TableBatchedBags:
+        return TableBatchedBags([self.weight])
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return self.bags(indices, offsets)

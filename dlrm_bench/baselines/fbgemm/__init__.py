@@ -1,0 +1,1 @@
+"""Baselines on fbgemm-gpu and torchrec, one file a problem."""

@@ -1,0 +1,123 @@
+"""Options that several commands share, and the settings they make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from dlrm_bench.errors import UsageError
+from dlrm_bench.problems import Problem, ProblemSet, load_problems
+from dlrm_bench.records import Effort, Precision, Size
+from dlrm_bench.submissions import BASELINES
+
+if TYPE_CHECKING:
+    from dlrm_bench.evaluate import Settings
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+GIB = 1 << 30
+
+
+class ProblemType(click.ParamType[Problem]):
+    """A problem by id or name, with shell completion."""
+
+    name = "problem"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Problem:
+        """Find the problem."""
+        return value if isinstance(value, Problem) else load_problems().find(value)
+
+    def shell_complete(
+        self, context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        """Complete a name."""
+        names = [problem.name for problem in load_problems()]
+        return [
+            click.shell_completion.CompletionItem(name) for name in names if name.lower().startswith(incomplete.lower())
+        ]
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where and how submissions run."""
+    for option in reversed(
+        [
+            click.option("--device", help="cpu, cuda or cuda:N; the first GPU if there is one."),
+            click.option("--size", type=click.Choice(get_args(Size)), help="full on a GPU, small on a CPU."),
+            click.option("--precision", type=click.Choice(get_args(Precision)), help="bf16 on a GPU, fp32 on a CPU."),
+            click.option("--timeout", type=click.FloatRange(min=1), help="Seconds for one submission as a whole."),
+            click.option("--memory", type=click.FloatRange(min=0.1), help="GiB that a submission may allocate."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def timing_options(default_effort: str, efforts: tuple[str, ...] = get_args(Effort)) -> Callable[..., Any]:
+    """Add the options that say how submissions are timed."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = click.option(
+            "--effort", type=click.Choice(efforts), default=default_effort, show_default=True, help="How long to time."
+        )(command)
+        return click.option(
+            "--baseline",
+            "baselines",
+            default=",".join(BASELINES),
+            show_default=True,
+            help="Comma-separated: what to time beside.",
+        )(command)
+
+    return add
+
+
+def make_settings(
+    device: str | None,
+    size: Size | None,
+    precision: Precision | None,
+    timeout: float | None,
+    memory: float | None,
+    *,
+    effort: str = "none",
+    baselines: str = "",
+    cases: tuple[str, ...] = (),
+) -> Settings:
+    """Return the settings that the shared options ask for, with the device's defaults for what was left out."""
+    from dlrm_bench.environment import default_precision, default_size, open_device
+    from dlrm_bench.evaluate import Settings
+    from dlrm_bench.sandbox.limits import Limits
+
+    where = open_device(device)
+    names = tuple(name.strip() for name in baselines.split(",") if name.strip())
+    unknown = set(names) - set(BASELINES)
+    if unknown:
+        raise UsageError(f"no baseline {', '.join(sorted(unknown))}; there are {', '.join(BASELINES)}")
+    return Settings(
+        device=where,
+        size=size or default_size(where),
+        precision=precision or default_precision(where),
+        effort=None if effort == "none" else effort,  # type: ignore[arg-type]
+        baselines=names,
+        cases=cases or None,
+        limits=Limits.within(timeout, _memory_bytes(where, memory)),
+    )
+
+
+def select_problems(wanted: str | None) -> ProblemSet:
+    """Return the problems named in a comma-separated list, or all."""
+    problems = load_problems()
+    if wanted is None:
+        return problems
+    names = [name for name in wanted.split(",") if name.strip()]
+    return ProblemSet(tuple(problems.find(name) for name in names))
+
+
+def _memory_bytes(device: Any, asked: float | None) -> int:
+    if asked is not None:
+        return int(asked * GIB)
+    if device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.get_device_properties(device).total_memory * 0.4)
+    return min(8 * GIB, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)

@@ -1,0 +1,117 @@
+"""How far an output is from the oracle, and how far an honest kernel may be.
+
+All metrics are computed in float64 and are invariant to scaling both sides. A row is a vector along the last
+dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from dlrm_bench.records import Metrics, Precision
+
+UNIT_ROUNDOFF = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
+MULTIPLE = 3.0
+"""How many times the reference's own error an honest kernel may be off."""
+ACCUMULATION_ROUNDINGS = 256.0
+"""Roundings of float32 that an accumulation in any order may lose, beyond those of one long bag."""
+
+NO_SPREAD = 2.0**-40
+"""Deviation over norm below which an output is constant but for float64's own rounding."""
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What errors are measured against: norms and scales of the right output.
+
+    Attributes:
+        expected: the oracle's output as rows, [rows, columns] float64.
+        norm: its Frobenius norm.
+        spread: the norm of its deviation from its column means (from its mean, if it has one row only); `norm` where
+            nothing deviates.
+        row_scale: [rows], each row's norm, floored by the median norm of the rows that are not zero.
+        zero_rows: [rows], which rows are exactly zero.
+    """
+
+    expected: torch.Tensor
+    norm: float
+    spread: float
+    row_scale: torch.Tensor
+    zero_rows: torch.Tensor
+
+    @staticmethod
+    def of(expected: torch.Tensor) -> Yardstick:
+        """Measure the oracle's output, of any shape."""
+        rows = as_rows(expected)
+        norms = torch.linalg.vector_norm(rows, dim=1)
+        zero = norms == 0
+        typical = float(norms[~zero].median()) if bool((~zero).any()) else 1.0
+        centre = rows.mean(dim=0) if rows.shape[0] > 1 else rows.mean()
+        norm = float(torch.linalg.vector_norm(rows))
+        spread = float(torch.linalg.vector_norm(rows - centre))
+        return Yardstick(
+            expected=rows,
+            norm=norm,
+            spread=spread if spread > NO_SPREAD * norm else norm,
+            row_scale=norms.clamp_min(typical),
+            zero_rows=zero,
+        )
+
+    def measure(self, output: torch.Tensor) -> Metrics:
+        """Return the metrics of an output of the same shape; all zero if there is nothing to compare."""
+        if self.expected.numel() == 0:
+            return Metrics(0.0, 0.0, 0.0, 0.0)
+        error = as_rows(output).sub(self.expected)
+        total = float(torch.linalg.vector_norm(error))
+        by_row = torch.linalg.vector_norm(error, dim=1) / self.row_scale
+        worst = (error.abs_().amax(dim=1) / self.row_scale).amax()
+        return Metrics(
+            relative_l2=_ratio(total, self.norm),
+            worst_row=float(by_row.amax()),
+            centred_l2=_ratio(total, self.spread),
+            worst_element=float(worst) * math.sqrt(self.expected.shape[1]),
+        )
+
+    def thresholds(self, reference: Metrics, precision: Precision, terms: int) -> Metrics:
+        """Return what an honest kernel's metrics stay below.
+
+        A small multiple of the error that the reference itself makes on this data, floored by one rounding of the
+        output to `precision` and by an accumulation of `terms` numbers one after another in float32 (whose error
+        grows at worst with their count).
+
+        Args:
+            reference: metrics of the reference, run in `precision`.
+            precision: dtype of the output.
+            terms: numbers summed into one output element at most.
+        """
+        unit = UNIT_ROUNDOFF[precision]
+        accumulation = UNIT_ROUNDOFF["fp32"] * (ACCUMULATION_ROUNDINGS + terms / 4)
+        floor = unit + accumulation
+        return Metrics(
+            relative_l2=max(MULTIPLE * reference.relative_l2, floor),
+            worst_row=max(MULTIPLE * reference.worst_row, 2 * floor),
+            centred_l2=max(MULTIPLE * reference.centred_l2, floor * _ratio(self.norm, self.spread)),
+            worst_element=max(MULTIPLE * reference.worst_element, 2 * floor * self._peak()),
+        )
+
+    def _peak(self) -> float:
+        if self.expected.numel() == 0:
+            return 0.0
+        columns = self.expected.shape[1]
+        return float((self.expected.abs().amax(dim=1) / self.row_scale).amax()) * math.sqrt(columns)
+
+
+def as_rows(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of any shape as [rows, columns] float64."""
+    columns = tensor.shape[-1] if tensor.dim() and tensor.numel() else 1
+    return tensor.double().reshape(-1, columns)
+
+
+def _ratio(error: float, scale: float) -> float:
+    """Return error / scale, where nothing over nothing is no error and something over nothing is all error."""
+    if scale > 0:
+        return error / scale
+    return 0.0 if error == 0 else 1.0

@@ -1,0 +1,115 @@
+"""The oracle: the reference model in float64, on the very numbers that a submission is given."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dlrm_bench.correctness.metrics import Yardstick
+from dlrm_bench.problems import Problem
+from dlrm_bench.records import Metrics, Precision, Size
+
+DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of inputs with the right answer.
+
+    Attributes:
+        inputs: what `forward` is given, in order, on the device, cast to the precision.
+        dtype: dtype that the output must have.
+        shape: shape that the output must have.
+        exact: the output itself where it must match to the bit, else `None`.
+        yardstick: the float64 output and its scales.
+        thresholds: what the metrics of an honest kernel stay below.
+    """
+
+    inputs: list[Any]
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    exact: torch.Tensor | None
+    yardstick: Yardstick
+    thresholds: Metrics
+
+
+class Oracle:
+    """Makes trials of one problem, size, case and precision; each `rebuild` draws other weights.
+
+    The reference is run twice on every set of inputs: in float64, which gives the right answer, and in the precision
+    itself, which tells how far an honest kernel may be off.
+    """
+
+    def __init__(self, problem: Problem, size: Size, case: str, precision: Precision, device: torch.device) -> None:
+        self.case = case
+        self.precision: Precision = precision
+        self._card = problem.card
+        self._constants = problem.constants(size, case)
+        self._device = device
+        self._names = problem.namespace(size, case)
+        with torch.device(device):
+            self.init_inputs: list[Any] = self._names["get_init_inputs"]()
+        self._arguments = list(inspect.signature(self._names["Model"].forward).parameters)[1:]
+        self._reference: Any = None
+        self._double_model: Any = None
+
+    def rebuild(self, seed: int) -> None:
+        """Construct the reference under `seed`, as a submission's `ModelNew` is."""
+        self._reference = self._double_model = None
+        with torch.device(self._device):
+            torch.manual_seed(seed)
+            model = self._names["Model"](*self.init_inputs)
+        self._reference = model.to(device=self._device, dtype=DTYPES[self.precision])
+
+    def draw_inputs(self, seed: int) -> list[Any]:
+        """Draw a set of inputs under `seed`, on the device, floating ones cast to the precision."""
+        with torch.device(self._device):
+            torch.manual_seed(seed)
+            drawn = self._names["get_inputs"]()
+        return [self._cast(each) for each in drawn]
+
+    @torch.no_grad()
+    def trial(self, seed: int) -> Trial:
+        """Draw inputs under `seed` and work out the right answer and the thresholds."""
+        inputs = self.draw_inputs(seed)
+        plain = self._reference(*_copies(inputs))
+        if self._double_model is None:
+            self._double_model = copy.deepcopy(self._reference).double()
+        right = self._double_model(*[_double(each) for each in _copies(inputs)])
+        exact = plain if (self._card is not None and self._card.exact) or not plain.is_floating_point() else None
+        yardstick = Yardstick.of(right)
+        thresholds = yardstick.thresholds(yardstick.measure(plain), self.precision, self._terms(inputs))
+        return Trial(inputs, plain.dtype, tuple(plain.shape), exact, yardstick, thresholds)
+
+    def named(self, inputs: list[Any]) -> dict[str, Any]:
+        """Return a set of inputs by the names of `forward`'s arguments."""
+        return dict(zip(self._arguments, inputs, strict=True))
+
+    @property
+    def model(self) -> Any:
+        """The reference in the precision."""
+        return self._reference
+
+    def _terms(self, inputs: list[Any]) -> int:
+        if self._card is None or self._card.bags is None:
+            return 1
+        lengths = self.named(inputs)[self._card.bags.offsets].diff()
+        return int(lengths.max()) if lengths.numel() else 1
+
+    def _cast(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        placed = value.to(self._device)
+        return placed.to(DTYPES[self.precision]) if placed.is_floating_point() else placed
+
+
+def _double(value: Any) -> Any:
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _copies(inputs: list[Any]) -> list[Any]:
+    return [each.clone() if isinstance(each, torch.Tensor) else each for each in inputs]

@@ -1,0 +1,236 @@
+"""The parent's handle on a child process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dlrm_bench.errors import SandboxError
+from dlrm_bench.records import Failure, Precision
+from dlrm_bench.sandbox.arena import Arena
+from dlrm_bench.sandbox.limits import Limits, child_environment
+from dlrm_bench.sandbox.messages import (
+    Argument,
+    Attach,
+    Build,
+    Call,
+    Called,
+    Channel,
+    ChannelClosedError,
+    ChannelTimeoutError,
+    Done,
+    Failed,
+    Fetch,
+    GarbageError,
+    Load,
+    Ready,
+    Reply,
+    Request,
+    TensorRef,
+    Time,
+    Timed,
+)
+
+SMALLEST_ARENA = 1 << 20
+
+
+class SubmissionFailedError(Exception):
+    """The submission ended in a way that is not an answer.
+
+    Attributes:
+        status: which way.
+        message: one line for a person.
+    """
+
+    def __init__(self, status: Failure, message: str) -> None:
+        super().__init__(message)
+        self.status: Failure = status
+        self.message = message
+
+
+class Child:
+    """One child process, for one submission.
+
+    Every method that runs the submission's code raises `SubmissionFailedError` when that code raises, hangs, dies or
+    sends garbage. After a failure that killed the child, every further call raises the same way.
+    """
+
+    def __init__(self, device: torch.device, limits: Limits) -> None:
+        self.device = device
+        self._limits = limits
+        self._workspace = tempfile.mkdtemp(prefix="dlrm_bench_")
+        self._arena: Arena | None = None
+        self._fresh = True
+        self._deadline = float("inf")
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dlrm_bench.sandbox.worker", str(theirs.fileno()), str(device)],
+                cwd=self._workspace,
+                env=child_environment(self._workspace, str(Path(__file__).parents[2])),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._printed = _Drain(self._process.stdout, limits.kept_output_chars)
+
+    def load(self, source: str) -> None:
+        """Wait until the child is up, then import the submission in it."""
+        try:
+            self._receive(Ready, self._limits.start_s)
+        except SubmissionFailedError as error:
+            raise SandboxError(f"the child did not come up: {error.message}") from error
+        self._deadline = time.monotonic() + self._limits.total_s
+        path = Path(self._workspace, "submission.py")
+        path.write_text(source)
+        bounds = self._limits
+        self._ask(Load(str(path), bounds.memory_bytes, bounds.file_bytes, bounds.open_files), Done, bounds.load_s)
+
+    def build(self, init_inputs: list[Any], seed: int, precision: Precision) -> None:
+        """Construct the model under `seed`, in float32, and cast it."""
+        self._fresh = True
+        self._ask(Build(init_inputs, seed, precision), Done, self._limits.build_s)
+
+    def arena(self, nbytes: int) -> Arena:
+        """Return an empty arena of at least `nbytes` that the child has mapped."""
+        if self._arena is None or self._arena.nbytes < nbytes:
+            if self._arena is not None:
+                self._arena.close()
+            self._arena = Arena(self.device, max(nbytes, SMALLEST_ARENA))
+            self._ask(Attach(self._arena.handle()), Done, self._limits.call_s)
+        self._arena.reset()
+        return self._arena
+
+    def call(self, arguments: list[Argument]) -> Called:
+        """Call the model once; the child keeps the output."""
+        reply: Called = self._ask(Call(arguments), Called, self._call_limit())
+        return reply
+
+    def time(self, sets: list[list[Argument]], calls: int, flush_bytes: int) -> Timed:
+        """Time `calls` calls over the argument sets in turn; the child keeps the outputs."""
+        reply: Timed = self._ask(Time(sets, calls, flush_bytes), Timed, self._call_limit() + self._limits.call_s)
+        return reply
+
+    def fetch(self, call: int, into: TensorRef) -> None:
+        """Have a kept output copied into the arena."""
+        self._ask(Fetch(call, into), Done, self._limits.call_s)
+
+    def close(self) -> None:
+        """End the child and all that it started, and remove what it wrote."""
+        self._channel.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._printed.close()
+        if self._arena is not None:
+            self._arena.close()
+            self._arena = None
+        shutil.rmtree(self._workspace, ignore_errors=True)
+
+    def _call_limit(self) -> float:
+        limit = self._limits.first_call_s if self._fresh else self._limits.call_s
+        self._fresh = False
+        return limit
+
+    def _ask(self, request: Request, expected: type, limit: float) -> Any:
+        try:
+            self._channel.send(request)
+        except ChannelClosedError:
+            raise self._ended() from None
+        return self._receive(expected, limit)
+
+    def _receive(self, expected: type, limit: float) -> Any:
+        limit = min(limit, max(0.0, self._deadline - time.monotonic()))
+        try:
+            reply = self._channel.receive(Reply, limit)
+        except ChannelTimeoutError:
+            self._kill()
+            raise SubmissionFailedError("timeout", f"no answer within {limit:.0f} s") from None
+        except ChannelClosedError:
+            raise self._ended() from None
+        except GarbageError as error:
+            self._kill()
+            raise SubmissionFailedError("crash", f"garbage instead of an answer: {error}") from None
+        if isinstance(reply, Failed):
+            raise SubmissionFailedError(reply.status, reply.message)
+        if not isinstance(reply, expected):
+            self._kill()
+            raise SubmissionFailedError("crash", f"an answer out of turn: {type(reply).__name__}")
+        return reply
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _ended(self) -> SubmissionFailedError:
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            return SubmissionFailedError("crash", "the process closed its channel")
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        said = self._printed.last_line()
+        return SubmissionFailedError("crash", f"the process {how} before it answered" + (f": {said}" if said else ""))
+
+
+class ChildPool:
+    """Starts children ahead of need, so that importing torch costs no submission its time."""
+
+    def __init__(self, device: torch.device, limits: Limits, spares: int = 1) -> None:
+        self._device = device
+        self._limits = limits
+        self._count = spares
+        self._spares: list[Child] = []
+
+    def take(self) -> Child:
+        """Return a child nobody has used, and have the next one start."""
+        child = self._spares.pop(0) if self._spares else Child(self._device, self._limits)
+        while len(self._spares) < self._count:
+            self._spares.append(Child(self._device, self._limits))
+        return child
+
+    def close(self) -> None:
+        """End the children that were not taken."""
+        while self._spares:
+            self._spares.pop().close()
+
+
+class _Drain(threading.Thread):
+    """Reads all that the child prints, and keeps the end of it."""
+
+    def __init__(self, stream: Any, keep: int) -> None:
+        super().__init__(daemon=True)
+        self._stream = stream
+        self._keep = keep
+        self._tail = b""
+        self.start()
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while piece := os.read(self._stream.fileno(), 1 << 16):
+                self._tail = (self._tail + piece)[-self._keep :]
+
+    def last_line(self) -> str:
+        """Return the last line that is not blank."""
+        self.join(timeout=1)
+        lines = [line for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1].strip()[:300] if lines else ""
+
+    def close(self) -> None:
+        self.join(timeout=1)
+        self._stream.close()

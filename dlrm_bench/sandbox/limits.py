@@ -1,0 +1,86 @@
+"""What a child may use."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one submission; crossing one is a status of that result, and the next submission runs.
+
+    Attributes:
+        start_s: seconds for the child to come up: importing torch, opening the device.
+        load_s: seconds to import the submission.
+        build_s: seconds to construct the model.
+        first_call_s: seconds for the first call after a build, in which kernels are compiled.
+        call_s: seconds for any later call.
+        total_s: seconds for the submission as a whole.
+        memory_bytes: host memory beyond what torch itself takes, or GPU memory on a GPU.
+        file_bytes: largest file it may write.
+        open_files: file descriptors.
+        kept_output_chars: how much of what it prints is kept.
+    """
+
+    start_s: float = 120.0
+    load_s: float = 120.0
+    build_s: float = 120.0
+    first_call_s: float = 180.0
+    call_s: float = 30.0
+    total_s: float = 900.0
+    memory_bytes: int = 8 << 30
+    file_bytes: int = 1 << 30
+    open_files: int = 1024
+    kept_output_chars: int = 4000
+
+    @staticmethod
+    def within(seconds: float | None, memory_bytes: int) -> Limits:
+        """Return the default limits, each phase bounded by `seconds` as well."""
+        if seconds is None:
+            return Limits(memory_bytes=memory_bytes)
+        plain = Limits()
+        return Limits(
+            load_s=min(seconds, plain.load_s),
+            build_s=min(seconds, plain.build_s),
+            first_call_s=min(seconds, plain.first_call_s),
+            call_s=min(seconds, plain.call_s),
+            total_s=seconds,
+            memory_bytes=memory_bytes,
+        )
+
+
+ENVIRONMENT_KEPT = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CC",
+    "CXX",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "TRITON_INTERPRET",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+)
+
+
+def child_environment(workspace: str, package_root: str) -> dict[str, str]:
+    """Return the environment of a child: an allow-list, with every cache and temporary folder in its own workspace."""
+    kept = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
+    path = os.pathsep.join(part for part in (kept.get("PYTHONPATH"), package_root) if part)
+    return {
+        **kept,
+        "PYTHONPATH": path,
+        "PYTHONWARNINGS": "ignore",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "HOME": workspace,
+        "TMPDIR": workspace,
+        "TRITON_CACHE_DIR": os.path.join(workspace, "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(workspace, "inductor"),
+    }

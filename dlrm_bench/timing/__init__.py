@@ -1,0 +1,1 @@
+"""The clock: paired blocks, intervals, and the floor that the hardware sets."""
