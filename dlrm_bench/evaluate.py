@@ -159,6 +159,9 @@ class Lineup:
         """End the baselines' children."""
         for each, _ in self._baselines:
             each.child.close()
+        del self._race
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def _enter(self, entry: Submission, pool: ChildPool) -> tuple[Contestant, str]:
         contestant = Contestant(entry.label.removeprefix("baseline:"), pool.take())

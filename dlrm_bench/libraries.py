@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import shutil
 from importlib import metadata
@@ -79,7 +80,11 @@ def require_torchrec() -> ModuleType:
 
 def findings() -> list[Finding]:
     """Look at everything that dlrm-bench can use here, and say how to get what is missing."""
-    return [_torch_finding(), _fbgemm_finding(), _torchrec_finding(), _compiler_finding()]
+    logging.disable(logging.WARNING)
+    try:
+        return [_torch_finding(), _fbgemm_finding(), _torchrec_finding(), _compiler_finding()]
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _torch_finding() -> Finding:

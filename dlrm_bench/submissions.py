@@ -92,12 +92,31 @@ def baseline(name: str, problem: Problem) -> Submission:
     raise UsageError(f"no baseline {name!r}; there are {', '.join(BASELINES)}")
 
 
+def solution(name: str, problem: Problem) -> Submission:
+    """Return a kernel that ships with the package, in submission form.
+
+    Args:
+        name: `triton`.
+        problem: for which problem.
+
+    Raises:
+        UsageError: there is no such solution for the problem.
+    """
+    path = Path(__file__).parent / "solutions" / name / f"{problem.id}_{problem.name}.py"
+    if not path.exists():
+        raise UsageError(f"no solution {name!r} for {problem.name}")
+    return Submission(f"solution:{name}", problem, path.read_text())
+
+
+SHIPPED = {"baseline": baseline, "solution": solution}
+
+
 def open_submissions(sources: Iterable[str], problems: Sequence[Problem]) -> list[Submission]:
     """Open everything that a command line names.
 
     Args:
-        sources: `baseline:NAME`, files, folders (KernelBench's runs/ folders among them), or `.jsonl` files with a
-            `problem` and a `code` a line.
+        sources: `baseline:NAME`, `solution:NAME`, files, folders (KernelBench's runs/ folders among them), or `.jsonl`
+            files with a `problem` and a `code` a line.
         problems: the problems they may be for; a file for any other is left out.
 
     Raises:
@@ -110,14 +129,15 @@ def open_submissions(sources: Iterable[str], problems: Sequence[Problem]) -> lis
 
 
 def open_one(source: str, problem: Problem) -> Submission:
-    """Open a file, or `baseline:NAME`, as a submission for a problem that is named beside it.
+    """Open a file, `baseline:NAME` or `solution:NAME` as a submission for a problem that is named beside it.
 
     Raises:
         MissingFileError: there is no such file, or it cannot be read as text.
         UsageError: no such baseline.
     """
-    if source.startswith("baseline:"):
-        return baseline(source.removeprefix("baseline:"), problem)
+    kind, _, name = source.partition(":")
+    if kind in SHIPPED:
+        return SHIPPED[kind](name, problem)
     path = Path(source)
     return Submission(path.stem, problem, _read(path))
 
@@ -125,8 +145,8 @@ def open_one(source: str, problem: Problem) -> Submission:
 def _open(source: str, problems: ProblemSet) -> Iterator[Submission]:
     kind, _, name = source.partition(":")
     path = Path(source)
-    if kind == "baseline":
-        yield from (baseline(name, problem) for problem in problems)
+    if kind in SHIPPED:
+        yield from (SHIPPED[kind](name, problem) for problem in problems)
     elif path.is_dir():
         yield from _open_folder(path, problems)
     elif path.suffix == ".jsonl":

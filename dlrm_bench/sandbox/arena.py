@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from dlrm_bench.sandbox.cuda_memory import CudaBlock
 from dlrm_bench.sandbox.messages import CudaArena, FileArena, TensorRef
 
 ALIGNMENT = 512
@@ -26,21 +27,19 @@ class Arena:
         self.nbytes = nbytes
         self._used = 0
         self._path: Path | None = None
+        self._block: CudaBlock | None = None
         if device.type == "cuda":
-            # A pool of its own: IPC shares whole allocations, and the caching allocator could put the oracle's
-            # tensors into the same one.
-            self._pool = torch.cuda.MemPool()
-            with torch.cuda.use_mem_pool(self._pool, device):
-                self._memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
+            self._block = CudaBlock.allocate(nbytes, device)
+            self._memory = self._block.tensor()
         else:
             self._path = _shared_file(nbytes)
             self._memory = torch.from_file(str(self._path), shared=True, size=nbytes, dtype=torch.uint8)
 
     def handle(self) -> FileArena | CudaArena:
         """Return what a child needs to map this memory."""
-        if self._path is not None:
-            return FileArena(str(self._path), self.nbytes)
-        return CudaArena(*self._memory.untyped_storage()._share_cuda_())  # type: ignore[no-untyped-call]
+        if self._block is not None:
+            return CudaArena(self._block.handle(), self.nbytes)
+        return FileArena(str(self._path), self.nbytes)
 
     def reset(self) -> None:
         """Forget everything placed so far."""
@@ -67,25 +66,28 @@ class Arena:
     def close(self) -> None:
         """Give the memory back."""
         del self._memory
+        if self._block is not None:
+            self._block.free()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
 
-def open_arena(handle: FileArena | CudaArena) -> torch.Tensor:
-    """Map the parent's arena in a child, as one tensor of bytes."""
-    if isinstance(handle, FileArena):
-        return torch.from_file(handle.path, shared=True, size=handle.nbytes, dtype=torch.uint8)
-    storage = torch.UntypedStorage._new_shared_cuda(
-        handle.device,
-        handle.handle,
-        handle.nbytes,
-        handle.offset,
-        handle.ref_counter,
-        handle.ref_counter_offset,
-        handle.event,
-        handle.event_sync,
-    )
-    return torch.empty(0, dtype=torch.uint8, device=f"cuda:{handle.device}").set_(storage)
+class MappedArena:
+    """The child's side: the parent's memory, as one tensor of bytes."""
+
+    def __init__(self, handle: FileArena | CudaArena, device: torch.device) -> None:
+        self._block: CudaBlock | None = None
+        if isinstance(handle, FileArena):
+            self.memory = torch.from_file(handle.path, shared=True, size=handle.nbytes, dtype=torch.uint8)
+        else:
+            self._block = CudaBlock.map(handle.handle, handle.nbytes, device)
+            self.memory = self._block.tensor()
+
+    def close(self) -> None:
+        """Unmap, so that the parent may free."""
+        del self.memory
+        if self._block is not None:
+            self._block.unmap()
 
 
 def view_of(memory: torch.Tensor, ref: TensorRef) -> torch.Tensor:

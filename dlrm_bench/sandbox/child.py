@@ -109,10 +109,10 @@ class Child:
     def arena(self, nbytes: int) -> Arena:
         """Return an empty arena of at least `nbytes` that the child has mapped."""
         if self._arena is None or self._arena.nbytes < nbytes:
-            if self._arena is not None:
-                self._arena.close()
-            self._arena = Arena(self.device, max(nbytes, SMALLEST_ARENA))
+            before, self._arena = self._arena, Arena(self.device, max(nbytes, SMALLEST_ARENA))
             self._ask(Attach(self._arena.handle()), Done, self._limits.call_s)
+            if before is not None:
+                before.close()
         self._arena.reset()
         return self._arena
 

@@ -35,16 +35,10 @@ class FileArena(Record, frozen=True, tag="file"):
 
 
 class CudaArena(Record, frozen=True, tag="cuda"):
-    """Memory of a GPU arena: what `UntypedStorage._new_shared_cuda` takes."""
+    """Memory of a GPU arena: the driver's handle of an allocation."""
 
-    device: int
     handle: bytes
     nbytes: int
-    offset: int
-    ref_counter: bytes
-    ref_counter_offset: int
-    event: bytes
-    event_sync: bool
 
 
 Argument = TensorRef | int | float | bool | str | None

@@ -18,7 +18,7 @@ import torch
 
 from dlrm_bench.errors import CannotRunError
 from dlrm_bench.records import Failure
-from dlrm_bench.sandbox.arena import open_arena, view_of
+from dlrm_bench.sandbox.arena import MappedArena, view_of
 from dlrm_bench.sandbox.messages import (
     Argument,
     Attach,
@@ -51,7 +51,7 @@ class Runner:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._stopwatch = Stopwatch(device)
-        self._memory = torch.empty(0, dtype=torch.uint8)
+        self._arena: MappedArena | None = None
         self._path = ""
         self._class: Any = None
         self._model: Any = None
@@ -69,7 +69,7 @@ class Runner:
             case Load():
                 self._load(request)
             case Attach():
-                self._memory = open_arena(request.arena)
+                self._attach(request)
             case Build():
                 self._build(request)
             case Call():
@@ -92,6 +92,12 @@ class Runner:
         self._class = getattr(module, "ModelNew", None)
         if not isinstance(self._class, type):
             raise ImportError("the file defines no class ModelNew")
+
+    def _attach(self, request: Attach) -> None:
+        self._outputs = []
+        if self._arena is not None:
+            self._arena.close()
+        self._arena = MappedArena(request.arena, self._device)
 
     def _build(self, request: Build) -> None:
         self._model, self._outputs = None, []
@@ -118,14 +124,18 @@ class Runner:
         return Timed(times, host)
 
     def _fetch(self, request: Fetch) -> None:
-        target, output = view_of(self._memory, request.into), self._outputs[request.call]
+        target, output = self._view(request.into), self._outputs[request.call]
         if type(output) is not torch.Tensor or output.shape != target.shape or output.dtype != target.dtype:
             raise TypeError(f"forward returned {type(output).__name__} while it was timed, not what it returned before")
         target.copy_(output)
         self._finish()
 
     def _argument(self, argument: Argument) -> Any:
-        return view_of(self._memory, argument) if isinstance(argument, TensorRef) else argument
+        return self._view(argument) if isinstance(argument, TensorRef) else argument
+
+    def _view(self, ref: TensorRef) -> torch.Tensor:
+        assert self._arena is not None
+        return view_of(self._arena.memory, ref)
 
     def _finish(self) -> None:
         if self._device.type == "cuda":

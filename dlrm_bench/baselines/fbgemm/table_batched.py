@@ -11,24 +11,35 @@ from torch.nn import functional as F
 
 # fbgemm's kernels read four columns at a time.
 COLUMN_MULTIPLE = 4
+# fbgemm-gpu 1.6 leaves parts of the output unwritten where a row is wider than this (meta-pytorch/torchrec issue 3673).
+WIDEST = 1024
 
 
 class TableBatchedBags:
     """Pooled lookups in copies of some tables.
 
-    fbgemm has no bfloat16 rows, so bfloat16 tables are copied into float16 ones of the same size.
+    fbgemm has no bfloat16 rows, so bfloat16 tables are copied into float16 ones of the same size. Wide tables are cut
+    into blocks of columns, with a module for each block.
     """
 
     def __init__(self, tables: Sequence[Tensor], *, mean: bool = False):
-        self.dims = [table.shape[1] for table in tables]
         self.dtype = tables[0].dtype
-        self.module = split_tables([table.shape for table in tables], tables[0], mean=mean)
-        for held, table in zip(self.module.split_embedding_weights(), tables, strict=True):
-            held.copy_(pad_columns(table.detach()))
+        self.blocks: list[tuple[Any, list[int]]] = []
+        for first in range(0, max(table.shape[1] for table in tables), WIDEST):
+            columns = [table.detach()[:, first : first + WIDEST] for table in tables]
+            module = split_tables([block.shape for block in columns], tables[0], mean=mean)
+            for held, block in zip(module.split_embedding_weights(), columns, strict=True):
+                held.copy_(pad_columns(block))
+            self.blocks.append((module, [block.shape[1] for block in columns]))
 
     def __call__(self, indices: Tensor, offsets: Tensor, sample_weights: Tensor | None = None) -> Tensor:
         """Return [batch, sum of the widths] for table-major indices and offsets."""
-        return cut_columns(self.module(indices, offsets, sample_weights), self.dims).to(self.dtype)
+        if len(self.blocks) == 1:
+            [(module, dims)] = self.blocks
+            return cut_columns(module(indices, offsets, sample_weights), dims).to(self.dtype)
+        by_block = [split_columns(module(indices, offsets, sample_weights), dims) for module, dims in self.blocks]
+        by_table = [piece for pieces in zip(*by_block, strict=True) for piece in pieces]
+        return torch.cat(by_table, dim=1).to(self.dtype)
 
 
 def split_tables(shapes: Sequence[torch.Size], like: Tensor, *, mean: bool = False, **optimizer: Any) -> Any:
@@ -67,17 +78,22 @@ def split_tables(shapes: Sequence[torch.Size], like: Tensor, *, mean: bool = Fal
 
 def padded(dim: int) -> int:
     """Return the narrowest width that fbgemm takes and that holds `dim` columns."""
-    return dim + -dim % COLUMN_MULTIPLE
+    return max(COLUMN_MULTIPLE, dim + -dim % COLUMN_MULTIPLE)
 
 
 def pad_columns(rows: Tensor) -> Tensor:
     """Add zero columns up to a width that fbgemm takes."""
-    return F.pad(rows, (0, -rows.shape[-1] % COLUMN_MULTIPLE))
+    return F.pad(rows, (0, padded(rows.shape[-1]) - rows.shape[-1]))
+
+
+def split_columns(pooled: Tensor, dims: Sequence[int]) -> list[Tensor]:
+    """Take the columns of each table, without its padding, out of an output where they stand side by side."""
+    pieces = torch.split(pooled, [padded(dim) for dim in dims], dim=1)
+    return [piece[:, :dim] for piece, dim in zip(pieces, dims, strict=True)]
 
 
 def cut_columns(pooled: Tensor, dims: Sequence[int]) -> Tensor:
     """Undo `pad_columns` in an output where tables of these widths stand side by side."""
-    if all(dim % COLUMN_MULTIPLE == 0 for dim in dims):
+    if all(dim == padded(dim) for dim in dims):
         return pooled
-    pieces = torch.split(pooled, [padded(dim) for dim in dims], dim=1)
-    return torch.cat([piece[:, :dim] for piece, dim in zip(pieces, dims, strict=True)], dim=1)
+    return torch.cat(split_columns(pooled, dims), dim=1)

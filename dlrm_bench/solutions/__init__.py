@@ -1,0 +1,1 @@
+"""Kernels that ship with dlrm-bench, in submission form."""

@@ -1,0 +1,1 @@
+"""Triton solutions, one file a problem."""
