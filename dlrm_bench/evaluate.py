@@ -19,8 +19,10 @@ from dlrm_bench.records import Effort, Measurement, Precision, Result, Size, Ver
 from dlrm_bench.sandbox.child import Child, ChildPool, SubmissionFailedError
 from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.submissions import Submission, baseline
-from dlrm_bench.timing.clock import Contestant, Race
-from dlrm_bench.timing.roofline import measure_ceilings
+from dlrm_bench.timing.clock import measurement, refuse
+from dlrm_bench.timing.plans import PLANS
+from dlrm_bench.timing.race import Contestant, Race
+from dlrm_bench.timing.roofline import Ceilings, measure_ceilings
 
 SCHEMA = 1
 
@@ -52,7 +54,7 @@ class Evaluator:
     """Evaluates submissions one after another on one device.
 
     What submissions for the same problem share is kept between them: the baselines, compiled and waiting in their
-    children, and the inputs with their right answers. Call `close` at the end.
+    children, and the reference. Call `close` at the end.
     """
 
     def __init__(self, settings: Settings, spares: int = 1) -> None:
@@ -68,10 +70,10 @@ class Evaluator:
             verdict = self._judge(child, submission)
             measurement = None
             if verdict.correct and self._settings.effort is not None:
-                verdict, measurement = self._time(child, submission, verdict)
+                verdict, measurement = self._time(child, submission, verdict, self._settings.effort)
         finally:
             child.close()
-        return self._result(submission, verdict, measurement)
+        return self._result(submission, verdict, measurement, child.protections)
 
     def close(self) -> None:
         """End all children."""
@@ -87,16 +89,15 @@ class Evaluator:
         settings = self._settings
         return judge(child, submission.problem, size=settings.size, precision=settings.precision, cases=settings.cases)
 
-    def _time(self, child: Child, submission: Submission, verdict: Verdict) -> tuple[Verdict, Measurement | None]:
-        assert self._settings.effort is not None
+    def _time(
+        self, child: Child, submission: Submission, verdict: Verdict, effort: Effort
+    ) -> tuple[Verdict, Measurement | None]:
         contestant = Contestant(submission.label, child)
-        lineup = self._lineup_for(submission.problem)
-        measurement = lineup.time(contestant, self._settings.effort, self._ceilings)
+        timed = self._lineup_for(submission.problem).time(contestant, submission, effort, self._ceilings)
         if contestant.reason is None:
-            return verdict, measurement
+            return verdict, timed
         status = status_of(contestant.reason)
-        failed = msgspec.structs.replace(verdict, status=status, correct=False, reasons=[contestant.reason])
-        return failed, None
+        return msgspec.structs.replace(verdict, status=status, correct=False, reasons=[contestant.reason]), None
 
     def _lineup_for(self, problem: Problem) -> Lineup:
         if self._lineup is None or self._lineup.problem is not problem:
@@ -106,10 +107,12 @@ class Evaluator:
         return self._lineup
 
     @cached_property
-    def _ceilings(self) -> tuple[float, float] | None:
+    def _ceilings(self) -> Ceilings | None:
         return measure_ceilings(self._settings.device) if self._settings.device.type == "cuda" else None
 
-    def _result(self, submission: Submission, verdict: Verdict, measurement: Measurement | None) -> Result:
+    def _result(
+        self, submission: Submission, verdict: Verdict, measurement: Measurement | None, protections: list[str]
+    ) -> Result:
         return Result(
             schema=SCHEMA,
             problem=submission.problem.name,
@@ -123,6 +126,7 @@ class Evaluator:
             correct=verdict.correct,
             verdict=verdict,
             measurement=measurement,
+            protections=protections,
             environment=self._environment,
             time=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         )
@@ -142,33 +146,45 @@ class Lineup:
 
     def __init__(self, problem: Problem, settings: Settings, pool: ChildPool) -> None:
         self.problem = problem
+        self._pool = pool
         self._race = Race(problem, settings.size, settings.precision, settings.device)
-        self._baselines = [self._enter(baseline(name, problem), pool) for name in settings.baselines]
+        self._entries = [baseline(name, problem) for name in settings.baselines]
+        self._baselines = [self._enter(entry) for entry in self._entries]
 
-    def time(self, submission: Contestant, effort: Effort, ceilings: tuple[float, float] | None) -> Measurement | None:
-        """Time a submission beside the baselines; `None`, and its `reason` set, if it fails on the way."""
+    def time(
+        self, submission: Contestant, entry: Submission, effort: Effort, ceilings: Ceilings | None
+    ) -> Measurement | None:
+        """Time a submission beside the baselines; `None`, and its `reason` set, if its time is worth nothing."""
         self._race.enter(submission)
-        contestants = [replace(each, block_us=[]) for each, _ in self._baselines]
-        calls = self._race.run([submission, *contestants], effort)
         if submission.reason is not None:
             return None
-        abouts = [about for _, about in self._baselines]
-        return self._race.measurement(submission, list(zip(contestants, abouts, strict=True)), effort, calls, ceilings)
+        control = self._enter(entry) if PLANS[effort].control else None
+        baselines = [replace(each, block_us=[]) for each in self._baselines]
+        try:
+            calls = self._race.run([submission, *baselines, *([control] if control else [])], effort)
+        finally:
+            if control is not None:
+                control.child.close()
+        submission.reason = submission.reason or refuse(submission, self._race, ceilings)
+        if submission.reason is not None:
+            return None
+        named = [(each, about.about) for each, about in zip(baselines, self._entries, strict=True)]
+        return measurement(submission, control, named, self._race, effort, calls, ceilings)
 
     def close(self) -> None:
         """End the baselines' children."""
-        for each, _ in self._baselines:
+        for each in self._baselines:
             each.child.close()
         del self._race
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _enter(self, entry: Submission, pool: ChildPool) -> tuple[Contestant, str]:
-        contestant = Contestant(entry.label.removeprefix("baseline:"), pool.take())
+    def _enter(self, entry: Submission) -> Contestant:
+        contestant = Contestant(entry.label.removeprefix("baseline:"), self._pool.take())
         try:
             contestant.child.load(entry.source)
         except SubmissionFailedError as error:
             contestant.reason = failure(error.status, error.message)
         else:
             self._race.enter(contestant)
-        return contestant, entry.about
+        return contestant

@@ -118,8 +118,11 @@ Check = Literal[
     "not_exact",
     "input_changed",
     "output_aliased",
+    "not_written",
     "not_repeatable",
     "wrong_while_timed",
+    "time_not_explained",
+    "time_impossible",
 ]
 
 
@@ -288,8 +291,10 @@ class Measurement(Record, frozen=True):
         cold: whether the L2 cache was flushed before each call.
         effort: how long it was measured.
         median_us: the submission's time, the median over its blocks' medians.
-        noise: how far two equal runs lie apart here: the 95% interval of the ratio of the submission's own two
-            blocks in a round.
+        wall_us: time of a call by the parent's own clock, host work included and the whole device waited for.
+        noise: how far two equal runs lie apart here: the farther end of the 95% interval of the ratio of the
+            submission's own two blocks in a round, or of its ratio to the control if that is farther.
+        control: ratio of the submission to itself in another child, where the effort asks for that.
         comparisons: one entry a baseline.
         costs: what the call has to do.
         roofline: how near to the floor it came; only on a GPU.
@@ -301,7 +306,9 @@ class Measurement(Record, frozen=True):
     cold: bool
     effort: Effort
     median_us: float
+    wall_us: float
     noise: float
+    control: float | None
     comparisons: list[Comparison]
     costs: Costs | None
     roofline: Roofline | None
@@ -343,6 +350,7 @@ class Result(Record, frozen=True):
         correct: the verdict.
         verdict: the whole of it.
         measurement: what the clock says; nothing unless correct and timed.
+        protections: what the submission could not do while it ran; `dlrm_bench.sandbox.protections` has their names.
         environment: where it ran.
         time: when it ended, ISO 8601 in UTC.
     """
@@ -359,6 +367,7 @@ class Result(Record, frozen=True):
     correct: bool
     verdict: Verdict
     measurement: Measurement | None
+    protections: list[str]
     environment: Environment
     time: str
 

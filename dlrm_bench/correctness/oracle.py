@@ -72,10 +72,13 @@ class Oracle:
             drawn = self._names["get_inputs"]()
         return [self._cast(each) for each in drawn]
 
-    @torch.no_grad()
     def trial(self, seed: int) -> Trial:
         """Draw inputs under `seed` and work out the right answer and the thresholds."""
-        inputs = self.draw_inputs(seed)
+        return self.answer(self.draw_inputs(seed))
+
+    @torch.no_grad()
+    def answer(self, inputs: list[Any]) -> Trial:
+        """Work out the right answer and the thresholds for a set of inputs."""
         plain = self._reference(*_copies(inputs))
         if self._double_model is None:
             self._double_model = copy.deepcopy(self._reference).double()

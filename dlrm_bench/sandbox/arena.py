@@ -6,11 +6,10 @@ never opens anything that a child made. An arena holds nothing that its child ma
 
 from __future__ import annotations
 
+import fcntl
 import math
+import mmap
 import os
-import shutil
-import tempfile
-from pathlib import Path
 
 import torch
 
@@ -20,30 +19,50 @@ from dlrm_bench.sandbox.messages import CudaArena, FileArena, TensorRef
 ALIGNMENT = 512
 
 
+class SharedFile:
+    """An anonymous file for a CPU arena, which a child inherits by its descriptor.
+
+    It can grow and never shrink: a mapped file that shrinks would end whoever touches the lost part.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor = os.memfd_create("dlrm_bench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+
+    def grow(self, nbytes: int) -> None:
+        """Make it this long, the memory allocated, so that there being none is an error here and now."""
+        os.posix_fallocate(self.descriptor, 0, nbytes)
+
+    def close(self) -> None:
+        """Close this side's descriptor."""
+        os.close(self.descriptor)
+
+
 class Arena:
     """The parent's side: a block of memory, filled from the front."""
 
-    def __init__(self, device: torch.device, nbytes: int) -> None:
+    def __init__(self, device: torch.device, nbytes: int, file: SharedFile) -> None:
         self.nbytes = nbytes
         self._used = 0
-        self._path: Path | None = None
         self._block: CudaBlock | None = None
         if device.type == "cuda":
             self._block = CudaBlock.allocate(nbytes, device)
             self._memory = self._block.tensor()
         else:
-            self._path = _shared_file(nbytes)
-            self._memory = torch.from_file(str(self._path), shared=True, size=nbytes, dtype=torch.uint8)
+            file.grow(nbytes)
+            self._memory = map_file(file.descriptor, nbytes)
 
     def handle(self) -> FileArena | CudaArena:
         """Return what a child needs to map this memory."""
-        if self._block is not None:
-            return CudaArena(self._block.handle(), self.nbytes)
-        return FileArena(str(self._path), self.nbytes)
+        return FileArena(self.nbytes) if self._block is None else CudaArena(self._block.handle(), self.nbytes)
 
     def reset(self) -> None:
         """Forget everything placed so far."""
         self._used = 0
+
+    def skip(self, nbytes: int) -> None:
+        """Leave a gap, so that what comes next lies elsewhere than it would have."""
+        self._used += math.ceil(nbytes / ALIGNMENT) * ALIGNMENT
 
     def place(self, tensor: torch.Tensor) -> TensorRef:
         """Copy a tensor in and return where it is."""
@@ -68,17 +87,15 @@ class Arena:
         del self._memory
         if self._block is not None:
             self._block.free()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
 
 
 class MappedArena:
     """The child's side: the parent's memory, as one tensor of bytes."""
 
-    def __init__(self, handle: FileArena | CudaArena, device: torch.device) -> None:
+    def __init__(self, handle: FileArena | CudaArena, device: torch.device, descriptor: int) -> None:
         self._block: CudaBlock | None = None
         if isinstance(handle, FileArena):
-            self.memory = torch.from_file(handle.path, shared=True, size=handle.nbytes, dtype=torch.uint8)
+            self.memory = map_file(descriptor, handle.nbytes)
         else:
             self._block = CudaBlock.map(handle.handle, handle.nbytes, device)
             self.memory = self._block.tensor()
@@ -102,16 +119,6 @@ def room_for(dtype: torch.dtype, shape: tuple[int, ...]) -> int:
     return max(1, math.ceil(math.prod(shape) * dtype.itemsize / ALIGNMENT)) * ALIGNMENT
 
 
-def _shared_file(nbytes: int) -> Path:
-    memory_disk = Path("/dev/shm")
-    roomy = memory_disk.is_dir() and shutil.disk_usage(memory_disk).free > 2 * nbytes
-    number, path = tempfile.mkstemp(prefix="dlrm_bench_", dir=memory_disk if roomy else None)
-    try:
-        # Allocated now, so that a full disk is an error here and not a bus error later.
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(number, 0, nbytes)
-        else:
-            os.truncate(number, nbytes)
-    finally:
-        os.close(number)
-    return Path(path)
+def map_file(descriptor: int, nbytes: int) -> torch.Tensor:
+    """Map a file and return it as one tensor of bytes, shared with all who map it."""
+    return torch.frombuffer(mmap.mmap(descriptor, nbytes), dtype=torch.uint8)

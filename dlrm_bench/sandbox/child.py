@@ -19,7 +19,7 @@ import torch
 
 from dlrm_bench.errors import SandboxError
 from dlrm_bench.records import Failure, Precision
-from dlrm_bench.sandbox.arena import Arena
+from dlrm_bench.sandbox.arena import Arena, SharedFile
 from dlrm_bench.sandbox.limits import Limits, child_environment
 from dlrm_bench.sandbox.messages import (
     Argument,
@@ -35,6 +35,7 @@ from dlrm_bench.sandbox.messages import (
     Fetch,
     GarbageError,
     Load,
+    Loaded,
     Ready,
     Reply,
     Request,
@@ -42,6 +43,7 @@ from dlrm_bench.sandbox.messages import (
     Time,
     Timed,
 )
+from dlrm_bench.sandbox.processes import kill_tree
 
 SMALLEST_ARENA = 1 << 20
 
@@ -72,19 +74,22 @@ class Child:
         self._limits = limits
         self._workspace = tempfile.mkdtemp(prefix="dlrm_bench_")
         self._arena: Arena | None = None
+        self._file = SharedFile()
         self._fresh = True
         self._deadline = float("inf")
+        self.protections: list[str] = []
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
+        descriptors = [theirs.fileno(), self._file.descriptor]
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "dlrm_bench.sandbox.worker", str(theirs.fileno()), str(device)],
+                [sys.executable, "-m", "dlrm_bench.sandbox.worker", *map(str, descriptors), str(device)],
                 cwd=self._workspace,
                 env=child_environment(self._workspace, str(Path(__file__).parents[2])),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
+                pass_fds=descriptors,
                 start_new_session=True,
             )
         self._printed = _Drain(self._process.stdout, limits.kept_output_chars)
@@ -99,7 +104,9 @@ class Child:
         path = Path(self._workspace, "submission.py")
         path.write_text(source)
         bounds = self._limits
-        self._ask(Load(str(path), bounds.memory_bytes, bounds.file_bytes, bounds.open_files), Done, bounds.load_s)
+        request = Load(str(path), bounds.memory_bytes, bounds.file_bytes, bounds.open_files)
+        loaded: Loaded = self._ask(request, Loaded, bounds.load_s)
+        self.protections = loaded.protections
 
     def build(self, init_inputs: list[Any], seed: int, precision: Precision) -> None:
         """Construct the model under `seed`, in float32, and cast it."""
@@ -109,16 +116,16 @@ class Child:
     def arena(self, nbytes: int) -> Arena:
         """Return an empty arena of at least `nbytes` that the child has mapped."""
         if self._arena is None or self._arena.nbytes < nbytes:
-            before, self._arena = self._arena, Arena(self.device, max(nbytes, SMALLEST_ARENA))
+            before, self._arena = self._arena, Arena(self.device, max(nbytes, SMALLEST_ARENA), self._file)
             self._ask(Attach(self._arena.handle()), Done, self._limits.call_s)
             if before is not None:
                 before.close()
         self._arena.reset()
         return self._arena
 
-    def call(self, arguments: list[Argument]) -> Called:
-        """Call the model once; the child keeps the output."""
-        reply: Called = self._ask(Call(arguments), Called, self._call_limit())
+    def call(self, arguments: list[Argument], poison: int) -> Called:
+        """Call the model once, over memory filled with the byte `poison`; the child keeps the output."""
+        reply: Called = self._ask(Call(arguments, poison), Called, self._call_limit())
         return reply
 
     def time(self, sets: list[list[Argument]], calls: int, flush_bytes: int) -> Timed:
@@ -126,16 +133,16 @@ class Child:
         reply: Timed = self._ask(Time(sets, calls, flush_bytes), Timed, self._call_limit() + self._limits.call_s)
         return reply
 
-    def fetch(self, call: int, into: TensorRef) -> None:
-        """Have a kept output copied into the arena."""
-        self._ask(Fetch(call, into), Done, self._limits.call_s)
+    def fetch(self, call: int, into: TensorRef, as_returned: bool = False) -> None:
+        """Have a kept output copied into the arena: as it is now, or as it was when the model returned it."""
+        self._ask(Fetch(call, into, as_returned), Done, self._limits.call_s)
 
     def close(self) -> None:
         """End the child and all that it started, and remove what it wrote."""
         self._channel.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._kill()
         self._process.wait()
+        self._file.close()
         self._printed.close()
         if self._arena is not None:
             self._arena.close()
@@ -174,8 +181,7 @@ class Child:
         return reply
 
     def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_tree(self._process.pid, f"HOME={self._workspace}".encode())
 
     def _ended(self) -> SubmissionFailedError:
         try:

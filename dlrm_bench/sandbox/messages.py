@@ -28,9 +28,8 @@ class TensorRef(Record, frozen=True, tag="tensor"):
 
 
 class FileArena(Record, frozen=True, tag="file"):
-    """Memory of a CPU arena: a file that both sides map."""
+    """Memory of a CPU arena: the file that the child was started with, grown to `nbytes`."""
 
-    path: str
     nbytes: int
 
 
@@ -45,7 +44,7 @@ Argument = TensorRef | int | float | bool | str | None
 
 
 class Load(Record, frozen=True, tag="load"):
-    """Import the submission from this file, under these limits."""
+    """Import the submission from this file, under these limits; nothing outside its folder can be written then."""
 
     path: str
     memory_bytes: int
@@ -68,9 +67,13 @@ class Build(Record, frozen=True, tag="build"):
 
 
 class Call(Record, frozen=True, tag="call"):
-    """Call the model once and keep its output."""
+    """Call the model once; keep its output, and a copy of it made at once.
+
+    While the model runs, memory that nobody has written holds the byte `poison`.
+    """
 
     arguments: list[Argument]
+    poison: int
 
 
 class Time(Record, frozen=True, tag="time"):
@@ -82,10 +85,14 @@ class Time(Record, frozen=True, tag="time"):
 
 
 class Fetch(Record, frozen=True, tag="fetch"):
-    """Copy one kept output into the arena."""
+    """Copy one kept output into the arena: as it is now, or as it was when the model returned it.
+
+    `call` counts the kept outputs from the first, or from the last if it is negative.
+    """
 
     call: int
     into: TensorRef
+    as_returned: bool
 
 
 Request = Load | Attach | Build | Call | Time | Fetch
@@ -93,6 +100,12 @@ Request = Load | Attach | Build | Call | Time | Fetch
 
 class Ready(Record, frozen=True, tag="ready"):
     """The child is up, torch imported."""
+
+
+class Loaded(Record, frozen=True, tag="loaded"):
+    """The submission is imported, and these protections were on while it was."""
+
+    protections: list[str]
 
 
 class Done(Record, frozen=True, tag="done"):
@@ -122,7 +135,7 @@ class Failed(Record, frozen=True, tag="failed"):
     message: str
 
 
-Reply = Ready | Done | Called | Timed | Failed
+Reply = Ready | Loaded | Done | Called | Timed | Failed
 
 
 class ChannelClosedError(Exception):

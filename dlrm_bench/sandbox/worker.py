@@ -1,25 +1,32 @@
 """The child: imports one submission, builds its model and calls it when the parent asks.
 
-Started as `python -m dlrm_bench.sandbox.worker FD DEVICE`, with the channel on file descriptor FD.
+Started as `python -m dlrm_bench.sandbox.worker CHANNEL ARENA DEVICE`, the first two being file descriptors.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import resource
-import socket
 import sys
-import traceback
-from pathlib import Path
-from typing import Any
 
-import torch
+from dlrm_bench.sandbox.protections import isolate_network, restrict_writes, stay_in_reach
 
-from dlrm_bench.errors import CannotRunError
-from dlrm_bench.records import Failure
-from dlrm_bench.sandbox.arena import MappedArena, view_of
-from dlrm_bench.sandbox.messages import (
+# Before torch is imported: only a process with one thread can change its namespaces.
+EARLY_PROTECTIONS = [*isolate_network(), *stay_in_reach()] if __name__ == "__main__" else []
+
+import contextlib  # noqa: E402
+import importlib.util  # noqa: E402
+import os  # noqa: E402
+import resource  # noqa: E402
+import socket  # noqa: E402
+import traceback  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+import torch  # noqa: E402
+
+from dlrm_bench.errors import CannotRunError  # noqa: E402
+from dlrm_bench.records import Failure  # noqa: E402
+from dlrm_bench.sandbox.arena import MappedArena, view_of  # noqa: E402
+from dlrm_bench.sandbox.messages import (  # noqa: E402
     Argument,
     Attach,
     Build,
@@ -31,6 +38,7 @@ from dlrm_bench.sandbox.messages import (
     Failed,
     Fetch,
     Load,
+    Loaded,
     Ready,
     Reply,
     Request,
@@ -38,24 +46,30 @@ from dlrm_bench.sandbox.messages import (
     Time,
     Timed,
 )
-from dlrm_bench.sandbox.stopwatch import Stopwatch
+from dlrm_bench.sandbox.poison import poisoned  # noqa: E402
+from dlrm_bench.sandbox.stopwatch import Stopwatch  # noqa: E402
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+KEPT_CALLS = 3
 MESSAGE_CHARS = 1500
 OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory")
+# Bound before any submission is imported, so that replacing them later changes nothing here.
+_Tensor, _clone, _copy_into, _synchronize = torch.Tensor, torch.Tensor.clone, torch.Tensor.copy_, torch.cuda.synchronize
 
 
 class Runner:
     """Holds the submission and carries out requests."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, arena_descriptor: int) -> None:
         self._device = device
+        self._arena_descriptor = arena_descriptor
         self._stopwatch = Stopwatch(device)
         self._arena: MappedArena | None = None
         self._path = ""
         self._class: Any = None
         self._model: Any = None
         self._outputs: list[Any] = []
+        self._as_returned: list[Any] = []
 
     def handle(self, request: Request) -> Reply:
         """Carry out one request; whatever the submission's code raises becomes a `Failed`."""
@@ -67,7 +81,7 @@ class Runner:
     def _carry_out(self, request: Request) -> Reply:
         match request:
             case Load():
-                self._load(request)
+                return self._load(request)
             case Attach():
                 self._attach(request)
             case Build():
@@ -80,9 +94,10 @@ class Runner:
                 self._fetch(request)
         return Done()
 
-    def _load(self, request: Load) -> None:
+    def _load(self, request: Load) -> Loaded:
         self._path = request.path
         _set_limits(self._device, request)
+        protections = [*EARLY_PROTECTIONS, *restrict_writes([os.path.dirname(request.path)])]
         spec = importlib.util.spec_from_file_location("submission", request.path)
         assert spec is not None
         assert spec.loader is not None
@@ -92,15 +107,16 @@ class Runner:
         self._class = getattr(module, "ModelNew", None)
         if not isinstance(self._class, type):
             raise ImportError("the file defines no class ModelNew")
+        return Loaded(protections)
 
     def _attach(self, request: Attach) -> None:
-        self._outputs = []
+        self._outputs, self._as_returned = [], []
         if self._arena is not None:
             self._arena.close()
-        self._arena = MappedArena(request.arena, self._device)
+        self._arena = MappedArena(request.arena, self._device, self._arena_descriptor)
 
     def _build(self, request: Build) -> None:
-        self._model, self._outputs = None, []
+        self._model, self._outputs, self._as_returned = None, [], []
         with torch.device(self._device):
             torch.manual_seed(request.seed)
             model = self._class(*request.init_inputs)
@@ -108,26 +124,31 @@ class Runner:
 
     def _call(self, request: Call) -> Called:
         arguments = [self._argument(each) for each in request.arguments]
-        with torch.no_grad():
+        with torch.no_grad(), poisoned(self._device, request.poison):
             output = self._model(*arguments)
+            # On the stream that the caller uses: work that the submission left on another one is not waited for.
+            as_returned = _clone(output) if type(output) is _Tensor else output
         self._finish()
-        self._outputs = [output]
-        if type(output) is not torch.Tensor:
+        self._outputs = [*self._outputs[1 - KEPT_CALLS :], output]
+        self._as_returned = [*self._as_returned[1 - KEPT_CALLS :], as_returned]
+        if type(output) is not _Tensor:
             return Called(type(output).__name__)
         return Called("Tensor", str(output.dtype).removeprefix("torch."), tuple(output.shape), output.device.type)
 
     def _time(self, request: Time) -> Timed:
         sets = [[self._argument(each) for each in one] for one in request.sets]
+        self._outputs, self._as_returned = [], []
         with torch.no_grad():
             times, host = self._stopwatch.block(self._model, sets, request.calls, request.flush_bytes)
         self._outputs = self._stopwatch.outputs
         return Timed(times, host)
 
     def _fetch(self, request: Fetch) -> None:
-        target, output = self._view(request.into), self._outputs[request.call]
-        if type(output) is not torch.Tensor or output.shape != target.shape or output.dtype != target.dtype:
+        kept = self._as_returned if request.as_returned else self._outputs
+        target, output = self._view(request.into), kept[request.call]
+        if type(output) is not _Tensor or output.shape != target.shape or output.dtype != target.dtype:
             raise TypeError(f"forward returned {type(output).__name__} while it was timed, not what it returned before")
-        target.copy_(output)
+        _copy_into(target, output)
         self._finish()
 
     def _argument(self, argument: Argument) -> Any:
@@ -139,7 +160,7 @@ class Runner:
 
     def _finish(self) -> None:
         if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+            _synchronize(self._device)
 
 
 def _set_limits(device: torch.device, limits: Load) -> None:
@@ -177,9 +198,9 @@ def _describe(error: BaseException, path: str) -> str:
 
 def main() -> None:
     """Serve requests until the parent closes the channel."""
-    device = torch.device(sys.argv[2])
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    runner = Runner(device)
+    device = torch.device(sys.argv[3])
+    runner = Runner(device, int(sys.argv[2]))
     if device.type == "cuda":
         torch.cuda.set_device(device)
         torch.zeros(1, device=device)

@@ -1,185 +1,88 @@
-"""Time a submission beside its baselines: paired blocks, each contestant in a child of its own.
-
-A round runs every contestant twice, in an order drawn anew and then the same order backwards (A B B A for two), so
-that drift of the machine cancels in the ratios. The inputs of each block are copied in just before it, drawn from a
-pool in an order that nobody can foresee, and some outputs of timed calls are taken back and judged like any other.
-"""
+"""What the clock says: from the blocks of a race to speedups with intervals, and figures that are refused."""
 
 from __future__ import annotations
 
-import random
-import secrets
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
-import torch
 
-from dlrm_bench.correctness.compare import compare, wrong_facts
-from dlrm_bench.correctness.judge import fresh_seed, place, room_for_trial
-from dlrm_bench.correctness.oracle import Oracle, Trial
-from dlrm_bench.problems import DEFAULT_CASE, Problem
-from dlrm_bench.records import Comparison, Effort, Measurement, Outcome, Precision, Reason, Size, failure, status_of
-from dlrm_bench.sandbox.arena import room_for
-from dlrm_bench.sandbox.child import Child, SubmissionFailedError
-from dlrm_bench.timing.costs import count_costs
-from dlrm_bench.timing.roofline import roofline
+from dlrm_bench.records import Comparison, Effort, Measurement, Outcome, Reason, status_of
+from dlrm_bench.timing.race import Contestant, Race
+from dlrm_bench.timing.roofline import Ceilings, roofline
 from dlrm_bench.timing.statistics import noise_of, paired_speedup
 
-POOL = 4
-SETS_PER_BLOCK = 3
-FLUSH_BYTES = 256 << 20
-KEPT_OUTPUT_BYTES = 4 << 30
-JUDGED_SHARE = 0.2
+LAUNCH_ALLOWANCE_US = 200.0
+"""What a call may take on the host beyond the time it claims: queueing, and the block's own start and end."""
+EXPLAINED = 0.6
+"""Share of the rest of the parent's own time that the claimed time must explain."""
+IMPOSSIBLE = 1.05
+"""Share of its floor that no honest kernel reaches."""
 
 
-@dataclass(frozen=True)
-class EffortPlan:
-    """How long to measure: rounds, and how long and how many calls a block is."""
+def refuse(submission: Contestant, race: Race, ceilings: Ceilings | None) -> Reason | None:
+    """Return why a submission's time is not believed, if it is not.
 
-    rounds: int
-    block_us: float
-    most_calls: int
-
-
-PLANS: dict[Effort, EffortPlan] = {
-    "quick": EffortPlan(rounds=8, block_us=5e3, most_calls=20),
-    "standard": EffortPlan(rounds=20, block_us=15e3, most_calls=50),
-    "thorough": EffortPlan(rounds=60, block_us=30e3, most_calls=100),
-}
-FEWEST_CALLS = 5
-
-
-@dataclass
-class Contestant:
-    """A child whose submission takes part, and what was measured of it.
-
-    Attributes:
-        name: its label.
-        child: the child, submission imported.
-        reason: why it is out of the race, if it is.
-        block_us: median of each block, in the order they were run.
+    Two ways: it claims far less than the parent's own clock saw pass (work on another stream or thread, a tampered
+    timer), or less than its bytes or operations need on this device.
     """
+    claimed = float(np.median(submission.block_us))
+    seen = EXPLAINED * (submission.wall_us - LAUNCH_ALLOWANCE_US)
+    if claimed < seen:
+        message = f"claims {claimed:.1f} us a call, but {submission.wall_us:.1f} us passed on the parent's own clock"
+        return Reason("time_not_explained", message, value=claimed, threshold=seen)
+    costs = race.costs()
+    if costs is None or ceilings is None:
+        return None
+    reached = roofline(costs, ceilings, claimed)
+    if reached.share <= IMPOSSIBLE:
+        return None
+    message = (
+        f"claims {claimed:.1f} us, but what it must move or compute needs {reached.floor_us:.1f} us on this device"
+    )
+    return Reason("time_impossible", message, value=claimed, threshold=reached.floor_us)
 
-    name: str
-    child: Child
-    reason: Reason | None = None
-    block_us: list[float] = field(default_factory=list)
 
-    def by_round(self) -> np.ndarray:
-        """Return the block medians as [rounds, 2]."""
-        return np.asarray(self.block_us).reshape(-1, 2)
+def measurement(
+    submission: Contestant,
+    control: Contestant | None,
+    baselines: Sequence[tuple[Contestant, str]],
+    race: Race,
+    effort: Effort,
+    calls: int,
+    ceilings: Ceilings | None,
+) -> Measurement:
+    """Put together what the clock says of one submission.
 
-
-class Race:
-    """One problem, one set of weights, a pool of inputs with right answers, and the contestants."""
-
-    def __init__(self, problem: Problem, size: Size, precision: Precision, device: torch.device) -> None:
-        self._problem = problem
-        self._constants = problem.constants(size)
-        self._precision: Precision = precision
-        self._device = device
-        self._oracle = Oracle(problem, size, DEFAULT_CASE, precision, device)
-        self._weights = fresh_seed()
-        self._oracle.rebuild(self._weights)
-        self._pool = [self._oracle.trial(fresh_seed()) for _ in range(POOL)]
-        self._random = random.Random(secrets.randbits(64))
-        self._flush_bytes = FLUSH_BYTES if device.type == "cuda" else 0
-
-    def enter(self, contestant: Contestant) -> None:
-        """Build a contestant and judge it on the whole pool; one that is wrong is out."""
-        try:
-            contestant.child.build(self._oracle.init_inputs, self._weights, self._precision)
-            for trial in self._pool:
-                self._judge_call(contestant, trial)
-            self._block(contestant, FEWEST_CALLS)
-        except SubmissionFailedError as error:
-            contestant.reason = failure(error.status, error.message)
-
-    def run(self, contestants: list[Contestant], effort: Effort) -> int:
-        """Run the rounds; every contestant that stays in gets two blocks a round.
-
-        Returns:
-            Calls in each block.
-        """
-        plan = PLANS[effort]
-        racing = [each for each in contestants if each.reason is None]
-        calls = self._calls_per_block(racing, plan)
-        for each in racing:
-            each.block_us.clear()
-        for _ in range(plan.rounds):
-            order = self._random.sample(racing, len(racing))
-            for each in order + order[::-1]:
-                if each.reason is None:
-                    self._timed_block(each, calls)
-        return calls
-
-    def measurement(
-        self,
-        submission: Contestant,
-        baselines: list[tuple[Contestant, str]],
-        effort: Effort,
-        calls: int,
-        ceilings: tuple[float, float] | None,
-    ) -> Measurement:
-        """Put together what the clock says of one submission."""
-        noise = noise_of(submission.by_round())
-        median_us = float(np.median(submission.block_us))
-        trial = self._pool[0]
-        output_bytes = int(np.prod(trial.shape)) * trial.dtype.itemsize
-        costs = count_costs(
-            self._problem, self._constants, self._oracle.named(trial.inputs), self._oracle.model, output_bytes
-        )
-        return Measurement(
-            clock="cuda_events" if self._device.type == "cuda" else "cpu_perf_counter",
-            cold=self._flush_bytes > 0,
-            effort=effort,
-            median_us=median_us,
-            noise=noise,
-            comparisons=[_compare(submission, each, about, noise) for each, about in baselines],
-            costs=costs,
-            roofline=roofline(costs, ceilings, median_us) if costs and ceilings else None,
-            block_us=submission.block_us,
-            calls_per_block=calls,
-        )
-
-    def _judge_call(self, contestant: Contestant, trial: Trial) -> None:
-        arena = contestant.child.arena(room_for_trial(trial))
-        called = contestant.child.call(place(arena, trial.inputs))
-        reasons = wrong_facts(called, trial, DEFAULT_CASE, self._device)
-        if not reasons:
-            reasons = self._judge_kept(contestant, 0, trial)
-        contestant.reason = contestant.reason or (reasons[0] if reasons else None)
-
-    def _judge_kept(self, contestant: Contestant, call: int, trial: Trial) -> list[Reason]:
-        arena = contestant.child.arena(room_for(trial.dtype, trial.shape))
-        target = arena.reserve(trial.dtype, trial.shape)
-        contestant.child.fetch(call, target)
-        return compare(arena.view(target), trial, DEFAULT_CASE)[0]
-
-    def _timed_block(self, contestant: Contestant, calls: int) -> None:
-        try:
-            sets, times = self._block(contestant, calls)
-            if self._random.random() < JUDGED_SHARE or not contestant.block_us:
-                call = self._random.randrange(calls)
-                for reason in self._judge_kept(contestant, call, sets[call % len(sets)]):
-                    message = f"a timed call was wrong: {reason.message}"
-                    contestant.reason = Reason("wrong_while_timed", message, value=reason.value)
-            contestant.block_us.append(float(np.median(times)))
-        except SubmissionFailedError as error:
-            contestant.reason = failure(error.status, error.message)
-
-    def _block(self, contestant: Contestant, calls: int) -> tuple[list[Trial], list[float]]:
-        sets = self._random.sample(self._pool, SETS_PER_BLOCK)
-        arena = contestant.child.arena(sum(map(room_for_trial, self._pool)))
-        timed = contestant.child.time([place(arena, trial.inputs) for trial in sets], calls, self._flush_bytes)
-        return sets, timed.times_us
-
-    def _calls_per_block(self, racing: list[Contestant], plan: EffortPlan) -> int:
-        trial = self._pool[0]
-        output_bytes = max(1, int(np.prod(trial.shape)) * trial.dtype.itemsize)
-        most = min(plan.most_calls, max(FEWEST_CALLS, KEPT_OUTPUT_BYTES // output_bytes))
-        slowest = max(float(np.median(self._block(each, FEWEST_CALLS)[1])) for each in racing) if racing else 1.0
-        return int(min(most, max(FEWEST_CALLS, plan.block_us / max(slowest, 1e-3))))
+    Args:
+        submission: the submission, after the race.
+        control: the same submission in another child, if it ran.
+        baselines: the baselines, each with a line on what it is.
+        race: what they ran in.
+        effort: how long.
+        calls: in each block.
+        ceilings: the device's, on a GPU.
+    """
+    noise = noise_of(submission.by_round())
+    ratio = None
+    if control is not None and control.reason is None:
+        ratio = paired_speedup(submission.by_round(), control.by_round())
+        noise = max(noise, abs(ratio.low - 1), abs(ratio.high - 1))
+    median_us = float(np.median(submission.block_us))
+    costs = race.costs()
+    return Measurement(
+        clock="cuda_events" if race.flush_bytes else "cpu_perf_counter",
+        cold=race.flush_bytes > 0,
+        effort=effort,
+        median_us=median_us,
+        wall_us=submission.wall_us,
+        noise=noise,
+        control=ratio.median if ratio else None,
+        comparisons=[_compare(submission, each, about, noise) for each, about in baselines],
+        costs=costs,
+        roofline=roofline(costs, ceilings, median_us) if costs and ceilings else None,
+        block_us=submission.block_us,
+        calls_per_block=calls,
+    )
 
 
 def _compare(submission: Contestant, baseline: Contestant, about: str, noise: float) -> Comparison:
@@ -194,12 +97,13 @@ def _compare(submission: Contestant, baseline: Contestant, about: str, noise: fl
         speedup=speedup.median,
         low=speedup.low,
         high=speedup.high,
-        outcome=_outcome(speedup.low, speedup.high, noise),
+        outcome=outcome(speedup.low, speedup.high, noise),
         block_us=list(baseline.block_us),
     )
 
 
-def _outcome(low: float, high: float, noise: float) -> Outcome:
+def outcome(low: float, high: float, noise: float) -> Outcome:
+    """Return win if the interval lies above 1 + noise, loss if it lies below 1 - noise, tie otherwise."""
     if low > 1 + noise:
         return "win"
     return "loss" if high < 1 - noise else "tie"

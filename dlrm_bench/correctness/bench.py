@@ -1,0 +1,122 @@
+"""One child on the judge's bench: give it a trial's inputs, take its output back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dlrm_bench.correctness.compare import compare, wrong_facts
+from dlrm_bench.correctness.oracle import Oracle, Trial
+from dlrm_bench.records import CaseMetrics, Precision, Reason
+from dlrm_bench.sandbox.arena import Arena, room_for
+from dlrm_bench.sandbox.child import Child
+from dlrm_bench.sandbox.messages import Argument, TensorRef, Timed
+
+POISONS = (0x7F, 0xC3)
+"""Bytes that make huge or plainly wrong numbers, finite or not, in every dtype."""
+
+KEPT_OUTPUT_BYTES = 4 << 30
+FEWEST_KEPT_CALLS = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one call came to.
+
+    Attributes:
+        reasons: what is wrong with it.
+        output: what was returned, as it was then; nothing if it was no tensor of the right kind.
+        metrics: how far from the oracle.
+    """
+
+    reasons: list[Reason]
+    output: torch.Tensor | None = None
+    metrics: CaseMetrics | None = None
+
+
+class Bench:
+    """Runs trials of one case in one child."""
+
+    def __init__(self, child: Child, case: str) -> None:
+        self.child = child
+        self.case = case
+
+    def build(self, oracle: Oracle, weights_seed: int, precision: Precision) -> None:
+        """Construct the oracle's models and the child's under one seed."""
+        oracle.rebuild(weights_seed)
+        self.child.build(oracle.init_inputs, weights_seed, precision)
+
+    def call(self, trial: Trial, *, poison: int | None = None, shift: int = 0) -> Outcome:
+        """Call the model on a trial's inputs and judge what it returns.
+
+        Args:
+            trial: inputs and right answer.
+            poison: byte that uninitialised memory holds meanwhile; one of `POISONS` at random if left out.
+            shift: bytes by which the inputs lie further back in memory than those of other calls.
+        """
+        arena = self.child.arena(shift + room_for_trial(trial))
+        arena.skip(shift)
+        arguments = place(arena, trial.inputs)
+        called = self.child.call(arguments, secrets.choice(POISONS) if poison is None else poison)
+        wrong = wrong_facts(called, trial, self.case, self.child.device)
+        if wrong:
+            return Outcome(wrong)
+        output = self._fetch(arena, trial, -1, as_returned=True)
+        reasons, metrics = compare(output, trial, self.case)
+        changed = [name for name, ref in enumerate(arguments) if _changed(arena, ref, trial.inputs[name])]
+        return Outcome(reasons + _input_changed(changed, self.case), output, metrics)
+
+    def output_now(self, trial: Trial, call: int) -> torch.Tensor:
+        """Return a kept output as it is by now; `call` counts from the first kept one, or back from the last."""
+        arena = self.child.arena(room_for(trial.dtype, trial.shape))
+        return self._fetch(arena, trial, call, as_returned=False)
+
+    def time(self, sets: Sequence[list[Any]], calls: int, flush_bytes: int) -> Timed:
+        """Time calls over sets of inputs in turn; the outputs are kept."""
+        arena = self.child.arena(sum(map(room_for_inputs, sets)))
+        return self.child.time([place(arena, inputs) for inputs in sets], calls, flush_bytes)
+
+    def _fetch(self, arena: Arena, trial: Trial, call: int, as_returned: bool) -> torch.Tensor:
+        target = arena.reserve(trial.dtype, trial.shape)
+        self.child.fetch(call, target, as_returned)
+        return arena.view(target).clone()
+
+
+def place(arena: Arena, inputs: list[Any]) -> list[Argument]:
+    """Copy a set of inputs into an arena and return what to tell the child."""
+    return [arena.place(each) if isinstance(each, torch.Tensor) else each for each in inputs]
+
+
+def room_for_inputs(inputs: list[Any]) -> int:
+    """Return the bytes that a set of inputs takes in an arena."""
+    return sum(room_for(each.dtype, each.shape) for each in inputs if isinstance(each, torch.Tensor))
+
+
+def room_for_trial(trial: Trial) -> int:
+    """Return the bytes that a trial's inputs and output take in an arena."""
+    return room_for_inputs(trial.inputs) + room_for(trial.dtype, trial.shape)
+
+
+def most_kept_calls(trial: Trial, wanted: int) -> int:
+    """Return how many calls may be made while all their outputs are kept: `wanted`, or what memory allows."""
+    return min(wanted, max(FEWEST_KEPT_CALLS, KEPT_OUTPUT_BYTES // room_for(trial.dtype, trial.shape)))
+
+
+def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Return whether two tensors of one dtype and shape hold the same bits, NaNs and signs of zeros included."""
+    return torch.equal(*(each.contiguous().flatten().view(torch.uint8) for each in (first, second)))
+
+
+def _changed(arena: Arena, ref: Argument, given: Any) -> bool:
+    return isinstance(ref, TensorRef) and not same_bits(arena.view(ref), given)
+
+
+def _input_changed(changed: list[int], case: str) -> list[Reason]:
+    if not changed:
+        return []
+    names = ", ".join(map(str, changed))
+    return [Reason("input_changed", f"forward wrote into its input {names} on case {case}", case)]

@@ -1,0 +1,86 @@
+"""Ways of catching a submission that is right only when it is looked at in one way.
+
+Each probe is a function of a bench and some trials that the submission has already passed, and returns what it found.
+docs/correctness.md says which attack each of them answers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import torch
+
+from dlrm_bench.correctness.bench import POISONS, Bench, most_kept_calls, same_bits
+from dlrm_bench.correctness.compare import compare
+from dlrm_bench.correctness.oracle import Trial
+from dlrm_bench.records import Reason
+
+Probe = Callable[[Bench, Sequence[Trial]], list[Reason]]
+SHIFT_BYTES = 1 << 16
+MANY_CALLS = 48
+"""More calls than the judge makes one by one, so that a submission cannot count its way past it."""
+JUDGED_OF_MANY = 4
+
+
+def unwritten(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
+    """Call twice over memory filled with different bytes: an element that holds either filling was never written."""
+    outputs = [bench.call(trials[0], poison=poison).output for poison in POISONS]
+    left = [_holds(output, poison) for output, poison in zip(outputs, POISONS, strict=True) if output is not None]
+    if len(left) < len(POISONS):
+        return []
+    share = float((left[0] & left[1]).double().mean()) if left[0].numel() else 0.0
+    if share == 0:
+        return []
+    message = f"{share:.2%} of the output was never written: it holds whatever was in memory before"
+    return [Reason("not_written", f"{message}, on case {bench.case}", bench.case, share, 0.0)]
+
+
+def overwritten(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
+    """Call twice and look at the first output again: it must not have changed.
+
+    The second call's inputs lie where the first's were, so that an output that is a view of an input changes too, and
+    so does one that another thread or stream finishes after forward has returned.
+    """
+    first = bench.call(trials[0]).output
+    if first is None or bench.call(trials[1]).output is None:
+        return []
+    if same_bits(bench.output_now(trials[0], -2), first):
+        return []
+    message = (
+        "an output changed after it was returned: it shares memory with an input or a later output, or was not done"
+    )
+    return [Reason("output_aliased", f"{message}, on case {bench.case}", bench.case)]
+
+
+def repeated(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
+    """Ask for the first trial again, at the old address and then at a new one."""
+    for shift in (0, SHIFT_BYTES):
+        outcome = bench.call(trials[0], shift=shift)
+        if outcome.reasons:
+            message = f"right at first, but wrong when asked again: {outcome.reasons[0].message}"
+            return [Reason("not_repeatable", message, bench.case)]
+    return []
+
+
+def counted(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
+    """Make many calls as the clock does, and judge some of them at random."""
+    choice = random.SystemRandom()
+    calls = most_kept_calls(trials[0], MANY_CALLS)
+    timed = bench.time([trial.inputs for trial in trials], calls, 0)
+    for call in choice.sample(range(len(timed.times_us)), JUDGED_OF_MANY):
+        trial = trials[call % len(trials)]
+        reasons, _ = compare(bench.output_now(trial, call), trial, bench.case)
+        if reasons:
+            return [Reason("wrong_while_timed", f"wrong at call {call + 1} in a row: {reasons[0].message}", bench.case)]
+    return []
+
+
+PROBES: tuple[Probe, ...] = (overwritten, unwritten, counted, repeated)
+
+
+def _holds(output: torch.Tensor, poison: int) -> torch.Tensor:
+    """Return which elements consist of the byte `poison`."""
+    item = output.element_size()
+    as_bytes = output.contiguous().reshape(-1, 1).view(torch.uint8).reshape(-1, item)
+    return (as_bytes == poison).all(dim=1)
