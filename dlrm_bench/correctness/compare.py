@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from dlrm_bench.correctness.metrics import as_rows
@@ -37,18 +39,24 @@ def compare(output: torch.Tensor, trial: Trial, case: str) -> tuple[list[Reason]
         return _inexact(output, trial.exact, case), record
     if output.is_floating_point() and not bool(output.isfinite().all()):
         return [_not_finite(output, case)], record
-    reasons = [_too_far(kind, metrics, output, trial, case) for kind in METRICS if _fails(kind, metrics, trial)]
-    return reasons or _unclean_zero_rows(output, trial, case), record
+    failed = [kind for kind in METRICS if _times(kind, metrics, trial.thresholds) > 1]
+    if not failed:
+        return _unclean_zero_rows(output, trial, case), record
+    worst = max(failed, key=lambda kind: _times(kind, metrics, trial.thresholds))
+    return [_too_far(worst, metrics, output, trial, case)], record
 
 
-def _fails(kind: ReasonKind, metrics: Metrics, trial: Trial) -> bool:
-    # Written so that NaN fails.
-    return not getattr(metrics, kind) <= getattr(trial.thresholds, kind)
+def _times(kind: ReasonKind, metrics: Metrics, thresholds: Metrics) -> float:
+    """Return by how many times a metric exceeds its threshold."""
+    value, threshold = getattr(metrics, kind), getattr(thresholds, kind)
+    if value != value:
+        return math.inf
+    return float(value / threshold) if threshold > 0 else (math.inf if value > 0 else 0.0)
 
 
 def _too_far(kind: ReasonKind, metrics: Metrics, output: torch.Tensor, trial: Trial, case: str) -> Reason:
     value, threshold = getattr(metrics, kind), getattr(trial.thresholds, kind)
-    times = f"{value / threshold:.3g} times the threshold {threshold:.2g}" if threshold > 0 else "nothing is allowed"
+    times = f"{_times(kind, metrics, trial.thresholds):.3g} times the threshold {threshold:.2g}"
     message = f"{kind} is {value:.3g} on case {case}, {times}; {_worst_place(output, trial)}"
     return Reason(kind, message, case, value, threshold)
 

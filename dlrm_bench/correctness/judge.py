@@ -65,10 +65,14 @@ def _judge_case(
     thorough = bench.case == DEFAULT_CASE
     bench.build(oracle, fresh_seed(), precision)
     trials = [oracle.trial(fresh_seed()) for _ in range(DEFAULT_TRIALS if thorough else 1)]
-    outcomes = [bench.call(trial) for trial in trials]
-    metrics += [outcome.metrics for outcome in outcomes if outcome.metrics is not None]
-    found = [reason for outcome in outcomes for reason in outcome.reasons]
-    if thorough:
-        for probe in PROBES:
-            found = found or probe(bench, trials)
-    reasons += found
+    for trial in trials:
+        outcome = bench.call(trial)
+        metrics += [outcome.metrics] if outcome.metrics is not None else []
+        reasons += outcome.reasons
+        if outcome.reasons:
+            return
+    for probe in PROBES if thorough else ():
+        found = probe(bench, trials)
+        reasons += found
+        if found:
+            return

@@ -118,6 +118,9 @@ class Race:
             return
         try:
             timed = contestant.bench.time(sets, calls, self.flush_bytes)
+            if len(timed.times_us) != calls or not min(timed.times_us) > 0:
+                contestant.reason = Reason("time_not_explained", "the times of a block are not all above zero")
+                return
             if not contestant.block_us or self._random.random() < JUDGED_SHARE:
                 call = self._random.randrange(calls)
                 contestant.reason = self._wrong(contestant.bench, self._oracle.answer(sets[call % len(sets)]), call)
