@@ -152,7 +152,9 @@ def _result(
             cold=True,
             effort="quick",
             median_us=10.0,
+            wall_us=15.0,
             noise=0.01,
+            control=None,
             comparisons=comparisons,
             costs=None,
             roofline=Roofline(4e12, 8e14, 8.0, 0.8),
@@ -172,6 +174,7 @@ def _result(
         correct=status == "correct",
         verdict=Verdict(status, status == "correct", reasons, [], 0.5),
         measurement=measurement,
+        protections=[],
         environment=ENVIRONMENT,
         time="2026-01-01T00:00:00+00:00",
     )

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from dlrm_bench.correctness.causes import likely_cause
 from dlrm_bench.correctness.metrics import as_rows
 from dlrm_bench.correctness.oracle import Trial
 from dlrm_bench.records import CaseMetrics, Metrics, Reason, ReasonKind
@@ -57,7 +58,8 @@ def _times(kind: ReasonKind, metrics: Metrics, thresholds: Metrics) -> float:
 def _too_far(kind: ReasonKind, metrics: Metrics, output: torch.Tensor, trial: Trial, case: str) -> Reason:
     value, threshold = getattr(metrics, kind), getattr(trial.thresholds, kind)
     times = f"{_times(kind, metrics, trial.thresholds):.3g} times the threshold {threshold:.2g}"
-    message = f"{kind} is {value:.3g} on case {case}, {times}; {_worst_place(output, trial)}"
+    cause = likely_cause(output, trial.yardstick, trial.thresholds, trial.precision)
+    message = f"{kind} is {value:.3g} on case {case}, {times}; {_worst_place(output, trial)}; {cause}"
     return Reason(kind, message, case, value, threshold)
 
 

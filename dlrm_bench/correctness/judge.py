@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.oracle import Oracle
-from dlrm_bench.correctness.probes import PROBES
+from dlrm_bench.correctness.probes import PROBES, unwritten
 from dlrm_bench.problems import DEFAULT_CASE, Problem
 from dlrm_bench.records import CaseMetrics, Precision, Reason, Size, Verdict, failure, status_of
 from dlrm_bench.sandbox.child import Child, SubmissionFailedError
@@ -68,8 +68,9 @@ def _judge_case(
     for trial in trials:
         outcome = bench.call(trial)
         metrics += [outcome.metrics] if outcome.metrics is not None else []
-        reasons += outcome.reasons
         if outcome.reasons:
+            # What was never written explains every wrong number, so it is said first.
+            reasons += [*(unwritten(bench, trials) if thorough else []), *outcome.reasons]
             return
     for probe in PROBES if thorough else ():
         found = probe(bench, trials)

@@ -27,6 +27,7 @@ class Trial:
         exact: the output itself where it must match to the bit, else `None`.
         yardstick: the float64 output and its scales.
         thresholds: what the metrics of an honest kernel stay below.
+        precision: what the submission is asked to compute in.
     """
 
     inputs: list[Any]
@@ -35,6 +36,7 @@ class Trial:
     exact: torch.Tensor | None
     yardstick: Yardstick
     thresholds: Metrics
+    precision: Precision
 
 
 class Oracle:
@@ -86,7 +88,7 @@ class Oracle:
         exact = plain if (self._card is not None and self._card.exact) or not plain.is_floating_point() else None
         yardstick = Yardstick.of(right)
         thresholds = yardstick.thresholds(yardstick.measure(plain), self.precision, self._terms(inputs))
-        return Trial(inputs, plain.dtype, tuple(plain.shape), exact, yardstick, thresholds)
+        return Trial(inputs, plain.dtype, tuple(plain.shape), exact, yardstick, thresholds, self.precision)
 
     def named(self, inputs: list[Any]) -> dict[str, Any]:
         """Return a set of inputs by the names of `forward`'s arguments."""

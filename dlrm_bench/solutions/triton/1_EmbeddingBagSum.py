@@ -45,30 +45,30 @@ def sum_bags(
     OUTPUT_EVICTION: tl.constexpr,
 ):
     """Sum BLOCK columns of the rows of RUN consecutive bags in each of SLOTS slots."""
+    # Every tensor has the axes slot, lookup and column, so that each state of a slot lives in one layout only.
     BLOCKS: tl.constexpr = (DIM + BLOCK - 1) // BLOCK
-    unit = tl.program_id(0) * SLOTS + tl.arange(0, SLOTS)
-    lane = tl.arange(0, UNROLL)[:, None]
-    column = (unit % BLOCKS * BLOCK)[:, None] + tl.arange(0, BLOCK)[None, :]
+    unit = tl.program_id(0) * SLOTS + tl.arange(0, SLOTS)[:, None, None]
+    lookup = tl.arange(0, UNROLL)[None, :, None]
+    column = unit % BLOCKS * BLOCK + tl.arange(0, BLOCK)[None, None, :]
     inside = column < DIM
 
     bag = tl.minimum(unit // BLOCKS * RUN, bags)
     last = tl.minimum(bag + RUN, bags)
     # An empty bag takes a step too, in which its zeros are written.
-    each = bag[None, :] + tl.arange(0, RUN)[:, None]
-    lengths = tl.load(offsets + tl.minimum(each + 1, bags)) - tl.load(offsets + tl.minimum(each, bags))
-    steps = tl.max(tl.sum(tl.maximum((lengths + UNROLL - 1) // UNROLL, 1).to(tl.int32), axis=0), axis=0)
+    each = bag + tl.arange(0, RUN)[None, :, None]
+    lengths = tl.load(offsets + tl.minimum(each + 1, last)) - tl.load(offsets + tl.minimum(each, last))
+    steps = tl.max(tl.sum(tl.maximum((lengths + UNROLL - 1) // UNROLL, 1).to(tl.int32), axis=1))
 
     position = tl.load(offsets + bag)
-    limit = tl.load(offsets + last)
     end = tl.load(offsets + tl.minimum(bag + 1, last))
     next_end = tl.load(offsets + tl.minimum(bag + 2, last))
     remaining = (end - position).to(tl.int32)
-    row = tl.load(indices + position[None, :] + lane, mask=lane < remaining[None, :], other=0)
-    total = tl.zeros([SLOTS, BLOCK], tl.float32)
+    row = tl.load(indices + position + lookup, mask=lookup < remaining, other=0, eviction_policy=INDEX_EVICTION)
+    total = tl.zeros([SLOTS, 1, BLOCK], tl.float32)
     for _ in range(steps):
         rows = tl.load(
-            weight + row.to(tl.int32).to(tl.int64)[:, :, None] * DIM + column[None, :, :],
-            mask=(lane < remaining[None, :])[:, :, None] & inside[None, :, :],
+            weight + row.to(tl.int32).to(tl.int64) * DIM + column,
+            mask=(lookup < remaining) & inside,
             other=0.0,
             eviction_policy=ROW_EVICTION,
         )
@@ -77,22 +77,17 @@ def sum_bags(
         position += tl.minimum(remaining, UNROLL)
         end = tl.where(finished, next_end, end)
         remaining = (end - position).to(tl.int32)
-        row = tl.load(
-            indices + position[None, :] + lane,
-            mask=lane < remaining[None, :],
-            other=0,
-            eviction_policy=INDEX_EVICTION,
-        )
+        row = tl.load(indices + position + lookup, mask=lookup < remaining, other=0, eviction_policy=INDEX_EVICTION)
         next_end = tl.load(offsets + tl.minimum(bag + finished + 2, last))
 
-        total += tl.sum(rows.to(tl.float32), axis=0)
+        total += tl.sum(rows.to(tl.float32), axis=1, keep_dims=True)
         tl.store(
-            output + bag.to(tl.int64)[:, None] * DIM + column,
+            output + bag.to(tl.int64) * DIM + column,
             total.to(output.dtype.element_ty),
-            mask=(finished & (bag < last))[:, None] & inside,
+            mask=finished & (bag < last) & inside,
             eviction_policy=OUTPUT_EVICTION,
         )
-        total = tl.where(finished[:, None], 0.0, total)
+        total = tl.where(finished, 0.0, total)
         bag += finished
 
 
