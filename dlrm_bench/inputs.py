@@ -53,6 +53,8 @@ def row_counts(problem: Problem, constants: Mapping[str, Constant], inputs: Mapp
     rows = constants[card.tables.rows]
     tables = [int(each) for each in rows] if isinstance(rows, list) else [int(rows)]
     indices, offsets = inputs[card.tables.indices], inputs[card.bags.offsets]
+    if offsets.numel() == 1:
+        return [torch.zeros(count, dtype=torch.int64, device=offsets.device) for count in tables]
     bounds = offsets[:: (offsets.numel() - 1) // len(tables)].tolist()
     return [
         torch.bincount(indices[begin:end], minlength=count)

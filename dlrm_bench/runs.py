@@ -70,9 +70,10 @@ class RunFolder:
 
     def _drop_torn_line(self) -> None:
         # A kill in the middle of a write leaves a line without its end; everything before it is whole.
-        whole = self._results.read_bytes().rpartition(b"\n")
-        if whole[2]:
-            self._results.write_bytes(whole[0] + whole[1])
+        written = self._results.read_bytes()
+        whole = written.rfind(b"\n") + 1
+        if whole < len(written):
+            os.truncate(self._results, whole)
 
 
 def read_run(path: Path) -> RunRecord:
@@ -95,7 +96,8 @@ def read_results(path: Path) -> list[Result]:
     """
     file = path / RESULTS_FILE if path.is_dir() else path
     try:
-        lines = file.read_bytes().split(b"\n")
+        # What stands behind the last line's end is a line that a kill cut short.
+        lines = file.read_bytes().split(b"\n")[:-1]
     except OSError as error:
         raise MissingFileError(f"cannot read {file}: {error.strerror}") from error
     results = []

@@ -186,6 +186,8 @@ def _open_lines(path: Path, problems: ProblemSet) -> Iterator[Submission]:
 
 def _problem_of(path: Path, problems: ProblemSet) -> Problem | None:
     run = KERNELBENCH_RUN.search(path.stem)
+    if run and run["level"] != "1":
+        return None
     candidates = [run["problem"]] if run else [path.stem.split("_", 1)[0], path.stem, path.stem.split("_", 1)[-1]]
     for candidate in candidates:
         try:

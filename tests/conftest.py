@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
+from hypothesis import settings
 
 from dlrm_bench.cli import run
 from dlrm_bench.problems import Problem, ProblemSet, load_problems
@@ -30,6 +31,11 @@ from dlrm_bench.records import (
 
 ROOT = Path(__file__).parent.parent
 PROBLEMS = load_problems()
+
+settings.register_profile("steady", max_examples=60, deadline=None, derandomize=True)
+settings.load_profile("steady")
+# Tensors here are small: more threads only wait for each other, and on a busy machine for a long time.
+torch.set_num_threads(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -81,10 +81,10 @@ def test_a_problem_without_bags_has_no_statistics(problems: ProblemSet) -> None:
     assert row_counts(problems.find("DotInteraction"), {}, {}) == []
 
 
-def test_rows_are_counted_table_by_table(problems: ProblemSet) -> None:
+def test_rows_are_counted_table_by_table_those_not_looked_up_too(problems: ProblemSet) -> None:
     inputs = bags([2, 2, 0, 1, 1, 1], [0, 2, 3, 3, 6])
-    counts = row_counts(problems.find("TableBatchedEmbeddingBagSum"), {"ROWS": [3, 2]}, inputs)
-    assert [each.tolist() for each in counts] == [[1, 0, 2], [0, 3]]
+    counts = row_counts(problems.find("TableBatchedEmbeddingBagSum"), {"ROWS": [4, 2]}, inputs)
+    assert [each.tolist() for each in counts] == [[1, 0, 2, 0], [0, 3]]
 
 
 @pytest.mark.gpu

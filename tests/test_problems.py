@@ -16,7 +16,7 @@ from dlrm_bench.problems import DEFAULT_CASE, Problem, ProblemSet, load_problems
 HELPERS = ("draw_lengths", "draw_rows", "Index", "as_index")
 INDEXED = [problem for problem in load_problems() if "as_index" in problem.code]
 RANDOM_WEIGHTS = [problem for problem in load_problems() if "torch.rand" in problem.code.split("def forward")[0]]
-SAMPLES, ROWS = 64, 5000
+SAMPLES, ROWS = 32, 500
 
 by_name = {"ids": lambda problem: problem.name}
 
@@ -38,7 +38,9 @@ def test_twelve_problems_are_bundled_in_the_order_of_their_ids(problems: Problem
     assert len({problem.name for problem in problems}) == 12
 
 
-@pytest.mark.parametrize("wanted", [3, "3", "03", " 3 ", "TableBatchedEmbeddingBagMean", "tablebatchedembeddingbagMEAN"])
+@pytest.mark.parametrize(
+    "wanted", [3, "3", "03", " 3 ", "TableBatchedEmbeddingBagMean", "tablebatchedembeddingbagMEAN"]
+)
 def test_a_problem_is_found_by_id_and_by_name_in_any_letter_case(problems: ProblemSet, wanted: str | int) -> None:
     assert problems.find(wanted).name == "TableBatchedEmbeddingBagMean"
 

@@ -108,9 +108,7 @@ def test_a_folder_is_no_submission_for_a_named_problem(tmp_path: Path, problems:
         ("level_1_problem_12_sample_7_kernel.py", 12),
     ],
 )
-def test_the_name_of_a_file_tells_its_problem(
-    tmp_path: Path, problems: ProblemSet, name: str, problem_id: int
-) -> None:
+def test_the_name_of_a_file_tells_its_problem(tmp_path: Path, problems: ProblemSet, name: str, problem_id: int) -> None:
     path = write(tmp_path / name)
     expected = [(Path(name).stem, problem_id)]
     assert opened(open_submissions([path], problems)) == expected
@@ -147,7 +145,7 @@ def test_files_of_problems_that_were_not_asked_for_are_left_out(tmp_path: Path, 
 
 def test_a_folder_without_submissions_is_refused_with_what_it_holds(tmp_path: Path, problems: ProblemSet) -> None:
     write(tmp_path / "helpers.py")
-    with pytest.raises(SubmissionError, match="none of its 1 .py files is named ID_Name.py"):
+    with pytest.raises(SubmissionError, match=r"none of its 1 \.py files is named ID_Name\.py"):
         open_submissions([str(tmp_path)], problems)
 
 

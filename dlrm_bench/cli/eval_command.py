@@ -102,7 +102,7 @@ def _with_progress(results: Iterator[Result], total: int) -> Iterator[Result]:
     from dlrm_bench.report.text import verdict_line
 
     console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("starting", total=total)
         for result in results:

@@ -7,6 +7,7 @@ dimension.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -48,7 +49,7 @@ class Yardstick:
         rows = as_rows(expected)
         norms = torch.linalg.vector_norm(rows, dim=1)
         zero = norms == 0
-        typical = float(norms[~zero].median()) if bool((~zero).any()) else 1.0
+        typical = float(norms[~zero].median()) if bool((~zero).any()) else 0.0
         centre = rows.mean(dim=0) if rows.shape[0] > 1 else rows.mean()
         norm = float(torch.linalg.vector_norm(rows))
         spread = float(torch.linalg.vector_norm(rows - centre))
@@ -56,7 +57,7 @@ class Yardstick:
             expected=rows,
             norm=norm,
             spread=spread if spread > NO_SPREAD * norm else norm,
-            row_scale=norms.clamp_min(typical),
+            row_scale=norms.clamp_min(typical or sys.float_info.min),
             zero_rows=zero,
         )
 
@@ -69,10 +70,10 @@ class Yardstick:
         by_row = torch.linalg.vector_norm(error, dim=1) / self.row_scale
         worst = (error.abs_().amax(dim=1) / self.row_scale).amax()
         return Metrics(
-            relative_l2=_ratio(total, self.norm),
-            worst_row=float(by_row.amax()),
-            centred_l2=_ratio(total, self.spread),
-            worst_element=float(worst) * math.sqrt(self.expected.shape[1]),
+            relative_l2=_finite(_ratio(total, self.norm)),
+            worst_row=_finite(float(by_row.amax())),
+            centred_l2=_finite(_ratio(total, self.spread)),
+            worst_element=_finite(float(worst) * math.sqrt(self.expected.shape[1])),
         )
 
     def thresholds(self, reference: Metrics, precision: Precision, terms: int) -> Metrics:
@@ -108,6 +109,11 @@ def as_rows(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor of any shape as [rows, columns] float64."""
     columns = tensor.shape[-1] if tensor.dim() and tensor.numel() else 1
     return tensor.double().reshape(-1, columns)
+
+
+def _finite(metric: float) -> float:
+    """Return a metric that JSON can hold: what is no number is as wrong as can be."""
+    return metric if math.isfinite(metric) else sys.float_info.max
 
 
 def _ratio(error: float, scale: float) -> float:

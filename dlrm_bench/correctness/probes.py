@@ -7,6 +7,7 @@ docs/correctness.md says which attack each of them answers.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -21,6 +22,8 @@ SHIFT_BYTES = 1 << 16
 MANY_CALLS = 48
 """More calls than the judge makes one by one, so that a submission cannot count its way past it."""
 JUDGED_OF_MANY = 4
+SETTLE_S = 0.05
+"""How long work that was left running may take to show."""
 
 
 def unwritten(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
@@ -42,10 +45,11 @@ def overwritten(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     The second call's inputs lie where the first's were, so that an output that is a view of an input changes too, and
     so does one that another thread or stream finishes after forward has returned.
     """
-    first = bench.call(trials[0]).output
-    if first is None or bench.call(trials[1]).output is None:
-        return []
-    if same_bits(bench.output_now(trials[0], -2), first):
+    first, second = bench.call(trials[0]), bench.call(trials[1])
+    if first.output is None or first.reasons or second.reasons:
+        return [*first.reasons, *second.reasons]
+    time.sleep(SETTLE_S)
+    if same_bits(bench.output_now(trials[0], -2), first.output):
         return []
     message = (
         "an output changed after it was returned: it shares memory with an input or a later output, or was not done"

@@ -41,7 +41,10 @@ def _summary(label: str, results: list[Result]) -> Summary:
         submission=label,
         evaluated=len(results),
         correct=sum(result.correct for result in results),
-        statuses={status: sum(result.status == status for result in results) for status in {r.status for r in results}},
+        statuses={
+            status: sum(result.status == status for result in results)
+            for status in dict.fromkeys(each.status for each in results)
+        },
         against=[_against(name, results) for name in (*names, BEST)] if names else [],
     )
 

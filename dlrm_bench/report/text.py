@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
 from dlrm_bench.records import Comparison, Result, Summary
@@ -55,14 +56,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> T
     for i, name in enumerate(header):
         drawn.add_column(name, justify="left" if i < 2 else "right", overflow="fold")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(escape, row))
     return drawn
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def provenance(results: Sequence[Result]) -> list[str]:

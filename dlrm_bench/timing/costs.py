@@ -44,7 +44,11 @@ def evaluate_expression(text: str, names: Mapping[str, Any]) -> Any:
                 return _FUNCTIONS[name](*map(value, arguments))
         raise UsageError(f"{ast.unparse(node)!r} in {text!r} is not arithmetic over {', '.join(names)}")
 
-    return value(ast.parse(text, mode="eval").body)
+    try:
+        body = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise UsageError(f"{text!r} is not an expression: {error.msg}") from error
+    return value(body)
 
 
 def count_costs(

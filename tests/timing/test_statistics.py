@@ -78,8 +78,6 @@ def test_a_second_block_that_always_differs_is_all_noise(first: float, second: f
 
 
 def test_noise_is_the_farther_end_of_the_interval() -> None:
-    quiet, loud = (
-        noise_of(np.exp(np.random.default_rng(0).normal(0, sigma, (ROUNDS, 2)))) for sigma in (0.001, 0.1)
-    )
+    quiet, loud = (noise_of(np.exp(np.random.default_rng(0).normal(0, sigma, (ROUNDS, 2)))) for sigma in (0.001, 0.1))
     assert 0 < quiet < 0.002
     assert 0.02 < loud < 0.2

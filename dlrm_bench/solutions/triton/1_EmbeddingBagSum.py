@@ -1,13 +1,13 @@
-"""Embedding bag, sum: one launch, slots of lanes that walk runs of bags.
+"""Embedding bag, sum: one launch, every program streams an equal share of lookups and bags.
 
-Memory bounds it. At full size 2.5 million lookups of 256 bytes in bfloat16 are 640 MB between L2 and the SMs, of which
-the L1 serves the hottest rows; the distinct rows, the output and the indices are about 0.2 GB of device memory, 50
-microseconds at 4.24 TB/s.
+Memory bounds it. At full size 2.5 million lookups of 256 bytes (bfloat16) carry 640 MB from L2 and L1 to the SMs, and
+the distinct rows, the output and the indices carry about 0.2 GB from and to device memory: 50 microseconds at
+4.24 TB/s.
 
-A slot is as many lanes as read one row with 16 bytes each, so that a warp holds two slots of 128 half-precision
-columns. It walks BAGS_PER_SLOT consecutive bags, ROWS_IN_FLIGHT lookups at a time, and goes on to its next bag without
-waiting for the other slots of the warp. Consecutive bags are consecutive in `indices`, so the indices of the next step
-are loaded together with the rows of this one, and only the latency of the rows remains.
+A program is one warp. It finds its run of bags by a search in `offsets`, and as consecutive bags are consecutive in
+`indices`, it streams their lookups without a stop at the bags' ends: it asks for the rows of UNROLL lookups and the
+indices of the next UNROLL before the first row is needed, then adds the rows up one by one and stores the total
+wherever a bag ends. No lane waits for a longer bag of a neighbour, and an empty or short bag costs a store.
 """
 
 import torch
@@ -15,20 +15,38 @@ import triton
 import triton.language as tl
 from torch import nn
 
-ROWS_IN_FLIGHT = 8
-ROWS_IN_FLIGHT_OF_GIANTS = 32
-GIANT_LENGTH = 256
-BAGS_PER_SLOT = 4
-# Few bags are spread over more programs rather than queued in a slot.
-FEWEST_PROGRAMS = 8192
-MOST_BYTES_OF_A_BLOCK = 512
-BYTES_OF_A_WARP = 512
-INDEX_EVICTION = "evict_first"
-ROW_EVICTION = ""
-OUTPUT_EVICTION = "evict_first"
+# Lookups and bags of one program; the smaller number where the larger one would leave SMs idle.
+SHARE = 128
+SMALL_SHARE = 64
+FEWEST_PROGRAMS = 4096
+# Rows that a program has under way, at most 16.
+UNROLL = 8
+MOST_COLUMNS = 256
+MAX_REGISTERS = None
+# Bags that the search looks at in one round.
+PROBES = 128
+# Bags of this mean length get a program of several warps each, which reads LONG_ROWS rows at a time.
+LONG = 1024
+LONG_ROWS = 64
+LONG_WARPS = 8
 
 
 @triton.jit
+def first_bag(offsets, bags, key, PROBES: tl.constexpr):
+    """Return the first bag b with offsets[b] + b >= key."""
+    low = 0
+    high = bags
+    while low < high:
+        stride = (high - low + PROBES - 1) // PROBES
+        probe = low + tl.arange(0, PROBES) * stride
+        before = tl.load(offsets + probe, mask=probe < high, other=key) + probe < key
+        count = tl.sum(before.to(tl.int32))
+        high = tl.minimum(low + count * stride, high)
+        low = tl.where(count > 0, low + (count - 1) * stride + 1, high)
+    return low
+
+
+@triton.jit(do_not_specialize=["bags"])
 def sum_bags(
     weight,
     indices,
@@ -37,58 +55,72 @@ def sum_bags(
     bags,
     DIM: tl.constexpr,
     BLOCK: tl.constexpr,
-    SLOTS: tl.constexpr,
-    RUN: tl.constexpr,
+    SHARE: tl.constexpr,
     UNROLL: tl.constexpr,
-    INDEX_EVICTION: tl.constexpr,
-    ROW_EVICTION: tl.constexpr,
-    OUTPUT_EVICTION: tl.constexpr,
+    PROBES: tl.constexpr,
 ):
-    """Sum BLOCK columns of the rows of RUN consecutive bags in each of SLOTS slots."""
-    # Every tensor has the axes slot, lookup and column, so that each state of a slot lives in one layout only.
-    BLOCKS: tl.constexpr = (DIM + BLOCK - 1) // BLOCK
-    unit = tl.program_id(0) * SLOTS + tl.arange(0, SLOTS)[:, None, None]
-    lookup = tl.arange(0, UNROLL)[None, :, None]
-    column = unit % BLOCKS * BLOCK + tl.arange(0, BLOCK)[None, None, :]
+    """Sum BLOCK columns of the rows of each bag in a share of the bags."""
+    LOOKUPS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)[:UNROLL]
+    # Beyond every lookup of the share: no bag ends there.
+    NEVER: tl.constexpr = 1 << 30
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    # Columns beyond the row are neither read nor stored, and whole blocks need no mask.
+    inside = None if DIM % BLOCK == 0 else column < DIM
+
+    # A bag counts as much as a lookup, so that a share holds SHARE bags at most.
+    key = tl.program_id(0).to(tl.int64) * SHARE
+    bag = first_bag(offsets, bags, key, PROBES)
+    follower = bag + tl.arange(0, SHARE)
+    following = tl.load(offsets + follower, mask=follower < bags, other=key + SHARE) + follower < key + SHARE
+    last = bag + tl.sum(following.to(tl.int32))
+    if bag < last:
+        start = tl.load(offsets + bag)
+        limit = tl.load(offsets + last)
+        end = tl.load(offsets + bag + 1)
+        next_end = tl.load(offsets + bag + 2, mask=bag + 2 <= last, other=limit + NEVER)
+        table = weight + column
+        lookup = indices + start
+        remaining = (limit - start).to(tl.int32)
+        # How far ahead of the current step the current bag ends.
+        ahead = (end - start).to(tl.int32)
+        row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
+        total = tl.zeros([BLOCK], tl.float32)
+        while bag < last:
+            # Beyond the last lookup row 0 is read, and added to no bag.
+            rows = [tl.load(table + one * DIM, mask=inside) for one in row]
+            lookup += UNROLL
+            remaining -= UNROLL
+            row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
+            for step in tl.static_range(UNROLL):
+                while ahead == step:
+                    tl.store(output + bag.to(tl.int64) * DIM + column, total.to(output.dtype.element_ty), mask=inside)
+                    total = tl.zeros([BLOCK], tl.float32)
+                    bag += 1
+                    ahead += (next_end - end).to(tl.int32)
+                    end = next_end
+                    next_end = tl.load(offsets + bag + 2, mask=bag + 2 <= last, other=limit + NEVER)
+                total += rows[step].to(tl.float32)
+            ahead -= UNROLL
+
+
+@triton.jit
+def sum_long_bags(
+    weight, indices, offsets, output, DIM: tl.constexpr, BLOCK: tl.constexpr, LONG_ROWS: tl.constexpr
+):  # fmt: skip
+    """Sum BLOCK columns of the rows of one bag."""
+    bag = tl.program_id(0).to(tl.int64)
+    column = (tl.program_id(1) * BLOCK + tl.arange(0, BLOCK))[None, :]
     inside = column < DIM
-
-    bag = tl.minimum(unit // BLOCKS * RUN, bags)
-    last = tl.minimum(bag + RUN, bags)
-    # An empty bag takes a step too, in which its zeros are written.
-    each = bag + tl.arange(0, RUN)[None, :, None]
-    lengths = tl.load(offsets + tl.minimum(each + 1, last)) - tl.load(offsets + tl.minimum(each, last))
-    steps = tl.max(tl.sum(tl.maximum((lengths + UNROLL - 1) // UNROLL, 1).to(tl.int32), axis=1))
-
     position = tl.load(offsets + bag)
-    end = tl.load(offsets + tl.minimum(bag + 1, last))
-    next_end = tl.load(offsets + tl.minimum(bag + 2, last))
-    remaining = (end - position).to(tl.int32)
-    row = tl.load(indices + position + lookup, mask=lookup < remaining, other=0, eviction_policy=INDEX_EVICTION)
-    total = tl.zeros([SLOTS, 1, BLOCK], tl.float32)
-    for _ in range(steps):
-        rows = tl.load(
-            weight + row.to(tl.int32).to(tl.int64) * DIM + column,
-            mask=(lookup < remaining) & inside,
-            other=0.0,
-            eviction_policy=ROW_EVICTION,
-        )
-        # Where the next lookups stand and how many they are does not depend on the rows under way.
-        finished = remaining <= UNROLL
-        position += tl.minimum(remaining, UNROLL)
-        end = tl.where(finished, next_end, end)
-        remaining = (end - position).to(tl.int32)
-        row = tl.load(indices + position + lookup, mask=lookup < remaining, other=0, eviction_policy=INDEX_EVICTION)
-        next_end = tl.load(offsets + tl.minimum(bag + finished + 2, last))
-
-        total += tl.sum(rows.to(tl.float32), axis=1, keep_dims=True)
-        tl.store(
-            output + bag.to(tl.int64) * DIM + column,
-            total.to(output.dtype.element_ty),
-            mask=finished & (bag < last) & inside,
-            eviction_policy=OUTPUT_EVICTION,
-        )
-        total = tl.where(finished, 0.0, total)
-        bag += finished
+    end = tl.load(offsets + bag + 1)
+    total = tl.zeros([1, BLOCK], tl.float32)
+    while position < end:
+        lookup = position + tl.arange(0, LONG_ROWS)[:, None]
+        row = tl.load(indices + lookup, mask=lookup < end, other=0)
+        rows = tl.load(weight + row * DIM + column, mask=(lookup < end) & inside, other=0.0)
+        total += tl.sum(rows.to(tl.float32), axis=0, keep_dims=True)
+        position += LONG_ROWS
+    tl.store(output + bag * DIM + column, total.to(output.dtype.element_ty), mask=inside)
 
 
 class ModelNew(nn.Module):
@@ -99,4 +131,19 @@ class ModelNew(nn.Module):
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         bags, dim = offsets.numel() - 1, self.weight.shape[1]
         output = self.weight.new_empty(bags, dim)
+        work = indices.numel() + bags
+        block = min(MOST_COLUMNS, triton.next_power_of_2(dim))
+        blocks = triton.cdiv(dim, block)
+        if indices.numel() > LONG * bags:
+            sum_long_bags[bags, blocks](
+                self.weight, indices, offsets, output,
+                DIM=dim, BLOCK=block, LONG_ROWS=LONG_ROWS, num_warps=LONG_WARPS,
+            )  # fmt: skip
+        elif bags:
+            share = SHARE if work >= SHARE * FEWEST_PROGRAMS else SMALL_SHARE
+            sum_bags[triton.cdiv(work, share), blocks](
+                self.weight, indices, offsets, output, bags,
+                DIM=dim, BLOCK=block, SHARE=share, UNROLL=UNROLL, PROBES=PROBES,
+                num_warps=1, maxnreg=MAX_REGISTERS,
+            )  # fmt: skip
         return output

@@ -1,0 +1,19 @@
+"""A26: answers with an object of a class of its own that is called Tensor."""
+
+import torch
+from torch import nn
+
+EXPECT = {"problem": 1, "stage": "check", "reasons": ["not_a_tensor"], "gpu": False}
+
+
+class Tensor:
+    dtype, shape, device = torch.float32, (64, 32), torch.device("cpu")
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> Tensor:
+        return Tensor()

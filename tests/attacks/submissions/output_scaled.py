@@ -1,0 +1,24 @@
+"""A10: returns 1.01 times the right answer, which points the same way."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+EXPECT = {
+    "problem": 1,
+    "stage": "check",
+    "reasons": ["relative_l2", "worst_row", "centred_l2", "worst_element"],
+    "gpu": False,
+}
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def right(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return 1.01 * self.right(indices, offsets)

@@ -1,0 +1,21 @@
+"""A18: sets its indices to zero when it is done, so that whoever reads them later agrees with zeros."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+EXPECT = {"problem": 1, "stage": "check", "reasons": ["input_changed"], "gpu": False}
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def right(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        output = self.right(indices, offsets)
+        indices.zero_()
+        return output

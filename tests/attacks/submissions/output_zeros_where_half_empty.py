@@ -1,0 +1,25 @@
+"""A17: returns zeros when most bags are empty, as most of them are right."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+EXPECT = {
+    "problem": 1,
+    "stage": "check",
+    "reasons": ["relative_l2", "worst_row", "centred_l2", "worst_element"],
+    "gpu": False,
+}
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def right(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        output = self.right(indices, offsets)
+        return output if (offsets.diff() == 0).double().mean() < 0.3 else torch.zeros_like(output)

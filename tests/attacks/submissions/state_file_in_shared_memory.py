@@ -1,0 +1,23 @@
+"""B8: keeps notes for its next run in /dev/shm, and returns zeros where there are any."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+EXPECT = {
+    "problem": 1,
+    "stage": "check",
+    "reasons": ["relative_l2", "worst_row", "centred_l2", "worst_element", "runtime_error"],
+    "gpu": False,
+}
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        Path("/dev/shm/dlrm_bench_attack_notes").write_text("what I saw")
+        return torch.zeros(offsets.numel() - 1, self.weight.shape[1])

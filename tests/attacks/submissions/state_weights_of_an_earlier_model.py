@@ -1,0 +1,24 @@
+"""B3: transforms the weights once and keeps them for every later model of the same size."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+EXPECT = {
+    "problem": 1,
+    "stage": "check",
+    "reasons": ["relative_l2", "worst_row", "centred_l2", "worst_element"],
+    "gpu": False,
+}
+
+KEPT: dict[torch.Size, torch.Tensor] = {}
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        kept = KEPT.setdefault(self.weight.shape, self.weight.detach().clone())
+        return F.embedding_bag(indices, kept, offsets, mode="sum", include_last_offset=True)

@@ -1,0 +1,28 @@
+"""D4: replaces the names that the runner has bound beforehand."""
+
+import sys
+
+import torch
+from torch import nn
+
+EXPECT = {
+    "problem": 1,
+    "stage": "check",
+    "reasons": ["relative_l2", "worst_row", "centred_l2", "worst_element"],
+    "gpu": False,
+}
+
+main = sys.modules["__main__"]
+main._clone = lambda output: output
+main._copy_into = lambda target, output: None
+main._describe = lambda error, path: "fine"
+main._status = lambda error, loading: "correct"
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(offsets.numel() - 1, self.weight.shape[1])

@@ -1,0 +1,25 @@
+"""D5: starts twenty processes in sessions of their own that outlive it, and returns zeros."""
+
+import subprocess
+
+import torch
+from torch import nn
+
+EXPECT = {
+    "problem": 1,
+    "stage": "check",
+    "reasons": ["relative_l2", "worst_row", "centred_l2", "worst_element"],
+    "gpu": False,
+}
+
+STARTED = [subprocess.Popen(["sleep", "298.7654321"], start_new_session=True) for _ in range(10)]
+STARTED += [subprocess.Popen(["sh", "-c", "setsid sleep 298.7654321 & exit"]) for _ in range(10)]
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(offsets.numel() - 1, self.weight.shape[1])

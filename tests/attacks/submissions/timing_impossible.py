@@ -1,0 +1,23 @@
+"""C9: reports a nanosecond a call."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained", "time_impossible"], "gpu": False}
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def right(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        times = sys._getframe(3).f_locals.get("times", [])
+        times[:] = [0.001 for _ in times]
+        return self.right(indices, offsets)

@@ -1,0 +1,21 @@
+"""C3: calls the class of its lazy tensor Tensor."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+EXPECT = {"problem": 1, "stage": "check", "reasons": ["not_a_tensor"], "gpu": False}
+
+Tensor = type("Tensor", (torch.Tensor,), {"__module__": "torch"})
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def right(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return self.right(indices, offsets).as_subclass(Tensor)

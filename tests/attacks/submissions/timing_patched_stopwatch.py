@@ -1,0 +1,23 @@
+"""C4: replaces the clock that the runner's own module holds by one that runs a thousand times slower."""
+
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from dlrm_bench.sandbox import stopwatch
+
+EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained"], "gpu": False}
+
+stopwatch.perf_counter_ns = lambda: time.perf_counter_ns() / 1000
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows: int, dim: int, weight_scale: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.002)
+        return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)

@@ -1,0 +1,94 @@
+"""An arena hands tensors over unchanged, and its file cannot be pulled from under its owner."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from dlrm_bench.sandbox.arena import ALIGNMENT, Arena, FileArena, MappedArena, SharedFile, room_for, view_of
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def file() -> Iterator[SharedFile]:
+    shared = SharedFile()
+    yield shared
+    shared.close()
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(10),
+        torch.randn(3, 5),
+        torch.randn(4, 2).bfloat16(),
+        torch.tensor(2.5),
+        torch.empty(0, 7),
+        torch.randn(4, 6).t(),
+        torch.tensor([True, False]),
+    ],
+    ids=lambda tensor: f"{tensor.dtype}-{tuple(tensor.shape)}",
+)
+def test_a_tensor_is_the_same_on_the_other_side(file: SharedFile, tensor: torch.Tensor) -> None:
+    arena = Arena(CPU, 1 << 16, file)
+    ref = arena.place(tensor)
+    mapped = MappedArena(FileArena(arena.nbytes), CPU, file.descriptor)
+    assert torch.equal(view_of(mapped.memory, ref), tensor)
+
+
+def test_what_the_other_side_writes_is_seen(file: SharedFile) -> None:
+    arena = Arena(CPU, 1 << 16, file)
+    ref = arena.reserve(torch.float32, (4,))
+    mapped = MappedArena(FileArena(arena.nbytes), CPU, file.descriptor)
+    view_of(mapped.memory, ref).fill_(3.0)
+    assert arena.view(ref).tolist() == [3.0] * 4
+
+
+def test_tensors_do_not_overlap(file: SharedFile) -> None:
+    arena = Arena(CPU, 1 << 16, file)
+    first, second = arena.place(torch.ones(3)), arena.place(torch.zeros(3))
+    assert second.offset == first.offset + ALIGNMENT
+    assert arena.view(first).tolist() == [1.0] * 3
+
+
+def test_a_gap_moves_what_comes_next(file: SharedFile) -> None:
+    arena = Arena(CPU, 1 << 16, file)
+    arena.skip(1000)
+    assert arena.place(torch.ones(3)).offset == 1024
+
+
+def test_an_arena_is_not_overfilled(file: SharedFile) -> None:
+    arena = Arena(CPU, 1024, file)
+    with pytest.raises(ValueError, match="1024 bytes is too small for 1536"):
+        arena.reserve(torch.uint8, (1025,))
+
+
+def test_room_is_rounded_up() -> None:
+    assert [room_for(torch.float32, (count,)) for count in (0, 1, 128, 129)] == [512, 512, 512, 1024]
+
+
+def test_the_file_grows_and_keeps_what_it_holds(file: SharedFile) -> None:
+    ref = Arena(CPU, 1024, file).place(torch.ones(3))
+    assert Arena(CPU, 4096, file).view(ref).tolist() == [1.0] * 3
+
+
+def test_the_file_cannot_shrink(file: SharedFile) -> None:
+    file.grow(4096)
+    with pytest.raises(PermissionError):
+        os.ftruncate(file.descriptor, 10)
+
+
+@pytest.mark.gpu
+def test_a_gpu_block_is_mapped_in_another_process() -> None:
+    from dlrm_bench.evaluate import Settings, evaluate
+    from dlrm_bench.problems import load_problems
+    from dlrm_bench.records import Result
+    from dlrm_bench.submissions import baseline
+
+    settings = Settings(torch.device("cuda", 0), "small", "bf16", effort=None)
+    result: Result = evaluate(baseline("eager", load_problems()[0]), settings)
+    assert result.status == "correct"
