@@ -292,8 +292,8 @@ class Measurement(Record, frozen=True):
         effort: how long it was measured.
         median_us: the submission's time, the median over its blocks' medians.
         wall_us: time of a call by the parent's own clock, host work included and the whole device waited for.
-        noise: how far two equal runs lie apart here: the farther end of the 95% interval of the ratio of the
-            submission's own two blocks in a round, or of its ratio to the control if that is farther.
+        noise: how far two equal runs lie apart here: the farther end of the 95% interval of the ratio to the control,
+            or, where none ran, of the ratio of the two speedups in a round.
         control: ratio of the submission to itself in another child, where the effort asks for that.
         comparisons: one entry a baseline.
         costs: what the call has to do.

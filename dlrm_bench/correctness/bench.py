@@ -75,10 +75,10 @@ class Bench:
         arena = self.child.arena(room_for(trial.dtype, trial.shape))
         return self._fetch(arena, trial, call, as_returned=False)
 
-    def time(self, sets: Sequence[list[Any]], calls: int, flush_bytes: int) -> Timed:
+    def time(self, sets: Sequence[list[Any]], calls: int, flush_bytes: int = 0, queue_ahead: bool = True) -> Timed:
         """Time calls over sets of inputs in turn; the outputs are kept."""
         arena = self.child.arena(sum(map(room_for_inputs, sets)))
-        return self.child.time([place(arena, inputs) for inputs in sets], calls, flush_bytes)
+        return self.child.time([place(arena, inputs) for inputs in sets], calls, flush_bytes, queue_ahead)
 
     def _fetch(self, arena: Arena, trial: Trial, call: int, as_returned: bool) -> torch.Tensor:
         target = arena.reserve(trial.dtype, trial.shape)

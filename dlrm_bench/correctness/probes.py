@@ -21,7 +21,7 @@ Probe = Callable[[Bench, Sequence[Trial]], list[Reason]]
 SHIFT_BYTES = 1 << 16
 MANY_CALLS = 48
 """More calls than the judge makes one by one, so that a submission cannot count its way past it."""
-JUDGED_OF_MANY = 4
+JUDGED_OF_MANY = 12
 SETTLE_S = 0.05
 """How long work that was left running may take to show."""
 
@@ -71,9 +71,10 @@ def counted(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     """Make many calls as the clock does, and judge some of them at random."""
     choice = random.SystemRandom()
     calls = most_kept_calls(trials[0], MANY_CALLS)
-    timed = bench.time([trial.inputs for trial in trials], calls, 0)
-    for call in choice.sample(range(len(timed.times_us)), JUDGED_OF_MANY):
-        trial = trials[call % len(trials)]
+    order = [*trials, *choice.choices(trials, k=choice.randrange(len(trials), 2 * len(trials) + 1))]
+    bench.time([trial.inputs for trial in order], calls)
+    for call in choice.sample(range(calls), min(calls, JUDGED_OF_MANY)):
+        trial = order[call % len(order)]
         reasons, _ = compare(bench.output_now(trial, call), trial, bench.case)
         if reasons:
             return [Reason("wrong_while_timed", f"wrong at call {call + 1} in a row: {reasons[0].message}", bench.case)]

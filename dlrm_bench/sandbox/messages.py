@@ -77,11 +77,15 @@ class Call(Record, frozen=True, tag="call"):
 
 
 class Time(Record, frozen=True, tag="time"):
-    """Call the model `calls` times over the sets of arguments in turn, time each call, keep all outputs."""
+    """Call the model `calls` times over the sets of arguments in turn, time each call, keep all outputs.
+
+    With `queue_ahead`, a GPU is kept busy until the host has queued the calls.
+    """
 
     sets: list[list[Argument]]
     calls: int
     flush_bytes: int
+    queue_ahead: bool
 
 
 class Fetch(Record, frozen=True, tag="fetch"):

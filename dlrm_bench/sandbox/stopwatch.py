@@ -27,7 +27,7 @@ class Stopwatch:
         self.outputs: list[Any] = []
 
     def block(
-        self, call: Callable[..., Any], sets: Sequence[Sequence[Any]], calls: int, flush_bytes: int
+        self, call: Callable[..., Any], sets: Sequence[Sequence[Any]], calls: int, flush_bytes: int, queue_ahead: bool
     ) -> tuple[list[float], float]:
         """Call `calls` times over the argument sets in turn.
 
@@ -36,13 +36,14 @@ class Stopwatch:
             sets: argument lists.
             calls: how many.
             flush_bytes: size of the buffer that is overwritten before each call to empty the L2; 0 for none.
+            queue_ahead: keep a GPU busy until the host has queued the calls.
 
         Returns:
             The microseconds of each call, and of the whole block on the host.
         """
         self.outputs = []
         if self._device.type == "cuda":
-            return self._cuda_block(call, sets, calls, flush_bytes)
+            return self._cuda_block(call, sets, calls, flush_bytes, queue_ahead)
         return self._cpu_block(call, sets, calls)
 
     def _cpu_block(
@@ -58,14 +59,14 @@ class Stopwatch:
         return times, (perf_counter_ns() - begin) / 1e3
 
     def _cuda_block(
-        self, call: Callable[..., Any], sets: Sequence[Sequence[Any]], calls: int, flush_bytes: int
+        self, call: Callable[..., Any], sets: Sequence[Sequence[Any]], calls: int, flush_bytes: int, queue_ahead: bool
     ) -> tuple[list[float], float]:
         flush = self._flush_buffer(flush_bytes)
         marks = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in range(calls)]  # type: ignore[no-untyped-call]
-        launch_us = self._launch_time(call, sets[0])
+        launch_us = self._launch_time(call, sets[0]) if queue_ahead else 0.0
         _synchronize(self._device)
         begin = perf_counter_ns()
-        if _sleep is not None:
+        if _sleep is not None and queue_ahead:
             # The GPU waits while the host queues, so that no launch is measured as kernel time.
             _sleep(int(calls * launch_us * CYCLES_PER_US))
         for i, (start, end) in enumerate(marks):

@@ -139,7 +139,9 @@ class Runner:
         sets = [[self._argument(each) for each in one] for one in request.sets]
         self._outputs, self._as_returned = [], []
         with torch.no_grad():
-            times, host = self._stopwatch.block(self._model, sets, request.calls, request.flush_bytes)
+            times, host = self._stopwatch.block(
+                self._model, sets, request.calls, request.flush_bytes, request.queue_ahead
+            )
         self._outputs = self._stopwatch.outputs
         return Timed(times, host)
 

@@ -9,11 +9,11 @@ import numpy as np
 from dlrm_bench.records import Comparison, Effort, Measurement, Outcome, Reason, status_of
 from dlrm_bench.timing.race import Contestant, Race
 from dlrm_bench.timing.roofline import Ceilings, roofline
-from dlrm_bench.timing.statistics import noise_of, paired_speedup
+from dlrm_bench.timing.statistics import distance, noise_of, paired_speedup
 
-LAUNCH_ALLOWANCE_US = 200.0
-"""What a call may take on the host beyond the time it claims: queueing, and the block's own start and end."""
-EXPLAINED = 0.6
+LAUNCH_ALLOWANCE_US = {"cuda_events": 200.0, "cpu_perf_counter": 100.0}
+"""What a call may take on the host beyond the time it claims: queueing on a GPU, the loop on a CPU."""
+EXPLAINED = 0.5
 """Share of the rest of the parent's own time that the claimed time must explain."""
 IMPOSSIBLE = 1.05
 """Share of its floor that no honest kernel reaches."""
@@ -26,7 +26,7 @@ def refuse(submission: Contestant, race: Race, ceilings: Ceilings | None) -> Rea
     timer), or less than its bytes or operations need on this device.
     """
     claimed = float(np.median(submission.block_us))
-    seen = EXPLAINED * (submission.wall_us - LAUNCH_ALLOWANCE_US)
+    seen = EXPLAINED * (submission.wall_us - LAUNCH_ALLOWANCE_US[race.clock])
     if claimed < seen:
         message = f"claims {claimed:.1f} us a call, but {submission.wall_us:.1f} us passed on the parent's own clock"
         return Reason("time_not_explained", message, value=claimed, threshold=seen)
@@ -62,15 +62,17 @@ def measurement(
         calls: in each block.
         ceilings: the device's, on a GPU.
     """
-    noise = noise_of(submission.by_round())
     ratio = None
     if control is not None and control.reason is None:
         ratio = paired_speedup(submission.by_round(), control.by_round())
-        noise = max(noise, abs(ratio.low - 1), abs(ratio.high - 1))
+    others = [each.by_round() for each, _ in baselines if each.reason is None]
+    noise = (
+        distance(ratio) if ratio else max((noise_of(submission.by_round() / other) for other in others), default=0.0)
+    )
     median_us = float(np.median(submission.block_us))
     costs = race.costs()
     return Measurement(
-        clock="cuda_events" if race.flush_bytes else "cpu_perf_counter",
+        clock=race.clock,
         cold=race.flush_bytes > 0,
         effort=effort,
         median_us=median_us,

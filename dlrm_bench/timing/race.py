@@ -7,6 +7,7 @@ all contestants, and outputs of timed calls are taken back at random and judged 
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -22,14 +23,15 @@ from dlrm_bench.correctness.compare import compare
 from dlrm_bench.correctness.judge import fresh_seed
 from dlrm_bench.correctness.oracle import Oracle, Trial
 from dlrm_bench.problems import DEFAULT_CASE, Problem
-from dlrm_bench.records import Costs, Effort, Precision, Reason, Size, failure
+from dlrm_bench.records import Clock, Costs, Effort, Precision, Reason, Size, failure
 from dlrm_bench.sandbox.child import Child, SubmissionFailedError
 from dlrm_bench.timing.costs import count_costs
 from dlrm_bench.timing.plans import FEWEST_CALLS, FLUSH_BYTES, FRESH_BYTES, JUDGED_SHARE, PLANS, Plan
 from dlrm_bench.timing.statistics import paired_speedup
 
 ENTRY_TRIALS = 3
-WALL_BLOCKS = 3
+WALL_BLOCKS = 5
+WALL_CALLS = 20
 
 
 @dataclass
@@ -41,7 +43,7 @@ class Contestant:
         child: the child, submission imported.
         reason: why it is out of the race, if it is.
         block_us: median of each block, in the order they were run.
-        wall_us: time of a call by the parent's own clock: a block without flushes, the device waited for, over calls.
+        wall_us: time of a call by the parent's own clock, without flushes, the device waited for.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Race:
         self._entry = [self._oracle.trial(fresh_seed()) for _ in range(ENTRY_TRIALS)]
         self._random = random.SystemRandom()
         self.flush_bytes = FLUSH_BYTES if device.type == "cuda" else 0
+        self.clock: Clock = "cuda_events" if device.type == "cuda" else "cpu_perf_counter"
 
     def enter(self, contestant: Contestant) -> None:
         """Build a contestant, judge it on inputs of several sizes, and warm it up; one that is wrong is out."""
@@ -81,7 +84,7 @@ class Race:
             contestant.child.build(self._oracle.init_inputs, self._weights, self._precision)
             reasons = [reason for trial in self._entry for reason in bench.call(trial).reasons]
             contestant.reason = reasons[0] if reasons else None
-            contestant.wall_us = min(self._wall(bench) for _ in range(WALL_BLOCKS))
+            contestant.wall_us = self._wall(bench)
         except SubmissionFailedError as error:
             contestant.reason = failure(error.status, error.message)
 
@@ -118,8 +121,9 @@ class Race:
             return
         try:
             timed = contestant.bench.time(sets, calls, self.flush_bytes)
-            if len(timed.times_us) != calls or not min(timed.times_us) > 0:
-                contestant.reason = Reason("time_not_explained", "the times of a block are not all above zero")
+            if len(timed.times_us) != calls or not all(0 < each < math.inf for each in timed.times_us):
+                message = "the times of a block are not all finite and above zero"
+                contestant.reason = Reason("time_not_explained", message)
                 return
             if not contestant.block_us or self._random.random() < JUDGED_SHARE:
                 call = self._random.randrange(calls)
@@ -135,9 +139,17 @@ class Race:
         return Reason("wrong_while_timed", f"a timed call was wrong: {reasons[0].message}", DEFAULT_CASE)
 
     def _wall(self, bench: Bench) -> float:
+        """Return the microseconds of a call by the parent's clock: what a longer block takes more than a shorter."""
+        few, many = (
+            min(self._elapsed(bench, calls) for _ in range(WALL_BLOCKS))
+            for calls in (FEWEST_CALLS, FEWEST_CALLS + WALL_CALLS)
+        )
+        return max(0.0, many - few) / WALL_CALLS * 1e6
+
+    def _elapsed(self, bench: Bench, calls: int) -> float:
         start = time.perf_counter()
-        bench.time([trial.inputs for trial in self._entry], FEWEST_CALLS, 0)
-        return (time.perf_counter() - start) / FEWEST_CALLS * 1e6
+        bench.time([trial.inputs for trial in self._entry], most_kept_calls(self._entry[0], calls), queue_ahead=False)
+        return time.perf_counter() - start
 
     def _draw(self, calls: int) -> list[list[Any]]:
         most = max(2, FRESH_BYTES // max(1, room_for_inputs(self._entry[0].inputs)))

@@ -44,15 +44,19 @@ def paired_speedup(submission_us: ArrayLike, baseline_us: ArrayLike) -> Interval
     return median_interval(baseline / submission)
 
 
-def noise_of(blocks_us: ArrayLike) -> float:
-    """Return how far from 1 the ratio of two equal runs lies here.
+def noise_of(pairs: ArrayLike) -> float:
+    """Return how far from 1 the ratio of two measurements of the same thing lies here.
 
     Args:
-        blocks_us: [rounds, 2] block medians of one contestant: both blocks of a round measured the same thing.
+        pairs: [rounds, 2], the same thing measured twice in every round.
 
     Returns:
         The farther end of the interval of the ratio's median, less 1.
     """
-    blocks = np.asarray(blocks_us, dtype=np.float64)
-    ratio = median_interval(blocks[:, 0] / blocks[:, 1])
+    values = np.asarray(pairs, dtype=np.float64)
+    return distance(median_interval(values[:, 0] / values[:, 1]))
+
+
+def distance(ratio: Interval) -> float:
+    """Return how far from 1 the farther end of an interval lies."""
     return max(abs(ratio.low - 1), abs(ratio.high - 1))

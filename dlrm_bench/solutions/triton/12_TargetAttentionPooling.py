@@ -192,18 +192,17 @@ class ModelNew(nn.Module):
         )
         (hidden_2, hidden_1), dim = w2.shape, w1.shape[1] // 4
         main, rest = split(hidden_1)
-        units = main + rest - hidden_1
-        second = padded_size(hidden_2) - hidden_2
-        columns = -dim % block_dim(dim)
+        spare_1, spare_2 = main + rest - hidden_1, padded_size(hidden_2) - hidden_2
+        spare_columns = -dim % block_dim(dim)
         target, item, difference, product = (w1 / 2).chunk(4, dim=1)
         return Network(
-            target=F.pad(target + difference, (0, 0, 0, units)).to(dtype),
-            b1=F.pad(b1 / 2, (0, units)).to(dtype),
-            item=F.pad(item - difference, (0, columns, 0, units)).to(dtype),
-            product=F.pad(product, (0, columns, 0, units)).to(dtype),
-            w2=F.pad(w2 / 4, (0, units, 0, second)).to(dtype),
-            b2=F.pad((b2 + w2.sum(dim=1) / 2) / 2, (0, second)),
-            w3=F.pad(w3[0] / 2, (0, second)),
+            target=F.pad(target + difference, (0, 0, 0, spare_1)).to(dtype),
+            b1=F.pad(b1 / 2, (0, spare_1)).to(dtype),
+            item=F.pad(item - difference, (0, spare_columns, 0, spare_1)).to(dtype),
+            product=F.pad(product, (0, spare_columns, 0, spare_1)).to(dtype),
+            w2=F.pad(w2 / 4, (0, spare_1, 0, spare_2)).to(dtype),
+            b2=F.pad((b2 + w2.sum(dim=1) / 2) / 2, (0, spare_2)),
+            w3=F.pad(w3[0] / 2, (0, spare_2)),
             b3=b3 + w3.sum(dim=1) / 2,
             main=main,
             rest=rest,
@@ -243,6 +242,7 @@ class ModelNew(nn.Module):
             APPROXIMATE=half,
             OPERAND=operand_dtype(target),
             num_warps=WARPS,
+            num_stages=1,
             maxnreg=REGISTERS if half and narrow else None,
         )
         return out

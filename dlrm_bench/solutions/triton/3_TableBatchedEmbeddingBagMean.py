@@ -15,17 +15,20 @@ import triton
 import triton.language as tl
 from torch import nn
 
-# Lookups and bags of one program; the smaller number where the larger one would leave SMs idle.
+# Lookups and bags of one program.
 SHARE = 128
-SMALL_SHARE = 64
-FEWEST_PROGRAMS = 4096
 # Rows that a program has under way, at most 16.
 UNROLL = 8
 MOST_COLUMNS = 256
 MAX_REGISTERS = None
 # Bags that the search looks at in one round.
 PROBES = 128
-# Bags of this mean length get a program of several warps each, which reads LONG_ROWS rows at a time.
+# Less work than this, in lookups and bags, is done in tiles: there would be too few programs of the other kind.
+FEWEST_STREAMED = 32_768
+TILE_BAGS = 8
+TILE_ROWS = 4
+TILE_WARPS = 4
+# Bags of this mean length have a program of their own, which reads LONG_ROWS rows at a time.
 LONG = 1024
 LONG_ROWS = 64
 LONG_WARPS = 8
@@ -117,8 +120,8 @@ def average_bags(
             ahead -= UNROLL
 
 
-@triton.jit
-def average_long_bags(
+@triton.jit(do_not_specialize=["batch"])
+def average_tile(
     weight,
     first_rows,
     indices,
@@ -128,24 +131,28 @@ def average_long_bags(
     TABLES: tl.constexpr,
     DIM: tl.constexpr,
     BLOCK: tl.constexpr,
-    LONG_ROWS: tl.constexpr,
+    BAGS: tl.constexpr,
+    ROWS: tl.constexpr,
 ):
-    """Average BLOCK columns of the rows of one bag."""
-    bag = tl.program_id(0)
+    """Average BLOCK columns of the rows of BAGS bags side by side, ROWS rows of each at a time."""
+    bags = batch * TABLES
+    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)[:, None, None]
+    each = tl.arange(0, ROWS)[None, :, None]
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, None, :]
+    inside = (bag < bags) & (column < DIM)
     table = bag // batch
-    column = (tl.program_id(1) * BLOCK + tl.arange(0, BLOCK))[None, :]
-    inside = column < DIM
-    first_row = tl.load(first_rows + table)
-    start = tl.load(offsets + bag)
-    end = tl.load(offsets + bag + 1)
-    position = start
-    total = tl.zeros([1, BLOCK], tl.float32)
-    while position < end:
-        lookup = position + tl.arange(0, LONG_ROWS)[:, None]
+    first_row = tl.load(first_rows + table, mask=bag < bags, other=0)
+    start = tl.load(offsets + bag, mask=bag < bags, other=0)
+    end = tl.load(offsets + bag + 1, mask=bag < bags, other=0)
+    lookup = start + each
+    total = tl.zeros([BAGS, 1, BLOCK], tl.float32)
+    longest = tl.max(end - start)
+    while longest > 0:
         row = first_row + tl.load(indices + lookup, mask=lookup < end, other=0)
         rows = tl.load(weight + row * DIM + column, mask=(lookup < end) & inside, other=0.0)
-        total += tl.sum(rows.to(tl.float32), axis=0, keep_dims=True)
-        position += LONG_ROWS
+        total += tl.sum(rows.to(tl.float32), axis=1, keep_dims=True)
+        lookup += ROWS
+        longest -= ROWS
     pooled = total * (1.0 / tl.maximum(end - start, 1).to(tl.float32))
     target = output + ((bag % batch).to(tl.int64) * TABLES + table) * DIM + column
     tl.store(target, pooled.to(output.dtype.element_ty), mask=inside)
@@ -166,16 +173,17 @@ class ModelNew(nn.Module):
         work = indices.numel() + bags
         block = min(MOST_COLUMNS, triton.next_power_of_2(dim))
         blocks = triton.cdiv(dim, block)
-        if indices.numel() > LONG * bags:
-            average_long_bags[bags, blocks](
+        long = indices.numel() > LONG * bags
+        if long or 0 < work < FEWEST_STREAMED:
+            tile_bags, tile_rows, warps = (1, LONG_ROWS, LONG_WARPS) if long else (TILE_BAGS, TILE_ROWS, TILE_WARPS)
+            average_tile[triton.cdiv(bags, tile_bags), blocks](
                 self.weight, self.first_rows, indices, offsets, output, batch,
-                TABLES=tables, DIM=dim, BLOCK=block, LONG_ROWS=LONG_ROWS, num_warps=LONG_WARPS,
+                TABLES=tables, DIM=dim, BLOCK=block, BAGS=tile_bags, ROWS=tile_rows, num_warps=warps,
             )  # fmt: skip
-        elif bags:
-            share = SHARE if work >= SHARE * FEWEST_PROGRAMS else SMALL_SHARE
-            average_bags[triton.cdiv(work, share), blocks](
+        elif work:
+            average_bags[triton.cdiv(work, SHARE), blocks](
                 self.weight, self.first_rows, indices, offsets, output, batch,
-                TABLES=tables, DIM=dim, BLOCK=block, SHARE=share, UNROLL=UNROLL, PROBES=PROBES,
+                TABLES=tables, DIM=dim, BLOCK=block, SHARE=SHARE, UNROLL=UNROLL, PROBES=PROBES,
                 num_warps=1, maxnreg=MAX_REGISTERS,
             )  # fmt: skip
         return output

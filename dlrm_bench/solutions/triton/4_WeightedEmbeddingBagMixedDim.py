@@ -16,10 +16,8 @@ import triton
 import triton.language as tl
 from torch import nn
 
-# Lookups and bags of one program; the smaller number where the larger one would leave SMs idle.
+# Lookups and bags of one program.
 SHARE = 128
-SMALL_SHARE = 64
-FEWEST_PROGRAMS = 4096
 # Rows that a program has under way: as many as hold this many bytes, within bounds (16 at most).
 BYTES_UNDER_WAY = 2048
 FEWEST_ROWS = 4
@@ -28,7 +26,12 @@ MOST_COLUMNS = 256
 MAX_REGISTERS = None
 # Bags that the search looks at in one round.
 PROBES = 128
-# Bags of this mean length get a program of several warps each, which reads LONG_ROWS rows at a time.
+# Less work than this, in lookups and bags, is done in tiles: there would be too few programs of the other kind.
+FEWEST_STREAMED = 32_768
+TILE_BAGS = 8
+TILE_ROWS = 4
+TILE_WARPS = 4
+# Bags of this mean length have a program of their own, which reads LONG_ROWS rows at a time.
 LONG = 1024
 LONG_ROWS = 64
 LONG_WARPS = 8
@@ -52,12 +55,12 @@ def first_bag(offsets, bags, key, PROBES: tl.constexpr):
 @triton.jit
 def locate(plan, table, output, ALIGNED: tl.constexpr):
     """Return a table's address, its columns' place in the first row of the output, and the number of its width."""
-    weight = tl.load(plan + table * 3).to(tl.pointer_type(output.dtype.element_ty))
-    first_column = tl.load(plan + table * 3 + 1)
+    weight = tl.load(plan + table * 4).to(tl.pointer_type(output.dtype.element_ty))
+    first_column = tl.load(plan + table * 4 + 1)
     if ALIGNED:
         weight = tl.multiple_of(weight, 16)
         first_column = tl.multiple_of(first_column, 8)
-    return weight, output + first_column, tl.load(plan + table * 3 + 2)
+    return weight, output + first_column, tl.load(plan + table * 4 + 2)
 
 
 @triton.jit
@@ -159,41 +162,47 @@ def sum_bags(
         bag = stop
 
 
-@triton.jit
-def sum_long_bags(
+@triton.jit(do_not_specialize=["batch"])
+def sum_tile(
     plan,
     indices,
     offsets,
     sample_weights,
     output,
     batch,
+    TABLES: tl.constexpr,
     COLUMNS: tl.constexpr,
-    WIDTHS: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    ALIGNED: tl.constexpr,
-    LONG_ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BAGS: tl.constexpr,
+    ROWS: tl.constexpr,
 ):
-    """Sum the weighted rows of one bag."""
-    bag = tl.program_id(0)
-    start = tl.load(offsets + bag)
-    end = tl.load(offsets + bag + 1)
-    weight, target, width = locate(plan, bag // batch, output, ALIGNED)
-    target += (bag % batch).to(tl.int64) * COLUMNS
-    for number in tl.static_range(len(WIDTHS)):
-        if width == number:
-            for first in range(0, WIDTHS[number], BLOCKS[number]):
-                column = (first + tl.arange(0, BLOCKS[number]))[None, :]
-                inside = column < WIDTHS[number]
-                position = start
-                total = tl.zeros([1, BLOCKS[number]], tl.float32)
-                while position < end:
-                    lookup = position + tl.arange(0, LONG_ROWS)[:, None]
-                    row = tl.load(indices + lookup, mask=lookup < end, other=0)
-                    factor = tl.load(sample_weights + lookup, mask=lookup < end, other=0.0)
-                    rows = tl.load(weight + row * WIDTHS[number] + column, mask=(lookup < end) & inside, other=0.0)
-                    total += tl.sum(rows.to(tl.float32) * factor.to(tl.float32), axis=0, keep_dims=True)
-                    position += LONG_ROWS
-                tl.store(target + column, total.to(target.dtype.element_ty), mask=inside)
+    """Sum the weighted rows of BAGS bags side by side, BLOCK columns of ROWS rows of each at a time."""
+    bags = batch * TABLES
+    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)[:, None, None]
+    each = tl.arange(0, ROWS)[None, :, None]
+    line = plan + bag // batch * 4
+    weight = tl.load(line, mask=bag < bags, other=0).to(tl.pointer_type(output.dtype.element_ty))
+    first_column = tl.load(line + 1, mask=bag < bags, other=0)
+    width = tl.load(line + 3, mask=bag < bags, other=0)
+    start = tl.load(offsets + bag, mask=bag < bags, other=0)
+    end = tl.load(offsets + bag + 1, mask=bag < bags, other=0)
+    column = tl.zeros([1, 1, 1], tl.int32) + tl.arange(0, BLOCK)[None, None, :]
+    widest = tl.max(width)
+    while widest > 0:
+        lookup = start + each
+        total = tl.zeros([BAGS, 1, BLOCK], tl.float32)
+        longest = tl.max(end - start)
+        while longest > 0:
+            row = tl.load(indices + lookup, mask=lookup < end, other=0)
+            factor = tl.load(sample_weights + lookup, mask=lookup < end, other=0.0)
+            rows = tl.load(weight + row * width + column, mask=(lookup < end) & (column < width), other=0.0)
+            total += tl.sum(rows.to(tl.float32) * factor.to(tl.float32), axis=1, keep_dims=True)
+            lookup += ROWS
+            longest -= ROWS
+        target = output + (bag % batch).to(tl.int64) * COLUMNS + first_column + column
+        tl.store(target, total.to(output.dtype.element_ty), mask=column < width)
+        column += BLOCK
+        widest -= BLOCK
 
 
 class ModelNew(nn.Module):
@@ -216,32 +225,37 @@ class ModelNew(nn.Module):
         batch = bags // tables
         output = self.tables[0].new_empty(batch, self.columns)
         work = indices.numel() + bags
-        if indices.numel() > LONG * bags:
-            sum_long_bags[bags,](
+        long = indices.numel() > LONG * bags
+        if long or 0 < work < FEWEST_STREAMED:
+            tile_bags, tile_rows, warps = (1, LONG_ROWS, LONG_WARPS) if long else (TILE_BAGS, TILE_ROWS, TILE_WARPS)
+            sum_tile[triton.cdiv(bags, tile_bags),](
                 self.plan, indices, offsets, sample_weights, output, batch,
-                COLUMNS=self.columns, WIDTHS=self.widths, BLOCKS=self.blocks, ALIGNED=self.aligned,
-                LONG_ROWS=LONG_ROWS, num_warps=LONG_WARPS,
+                TABLES=tables, COLUMNS=self.columns, BLOCK=self.blocks[-1], BAGS=tile_bags, ROWS=tile_rows,
+                num_warps=warps,
             )  # fmt: skip
-        elif bags:
-            share = SHARE if work >= SHARE * FEWEST_PROGRAMS else SMALL_SHARE
-            sum_bags[triton.cdiv(work, share),](
+        elif work:
+            sum_bags[triton.cdiv(work, SHARE),](
                 self.plan, indices, offsets, sample_weights, output, batch,
-                TABLES=tables, COLUMNS=self.columns, WIDTHS=self.widths, BLOCKS=self.blocks, ALIGNED=self.aligned,
-                UNROLLS=self.unrolls, SHARE=share, PROBES=PROBES, num_warps=1, maxnreg=MAX_REGISTERS,
+                TABLES=tables, COLUMNS=self.columns, WIDTHS=self.widths, BLOCKS=self.blocks, UNROLLS=self.unrolls,
+                ALIGNED=self.aligned, SHARE=SHARE, PROBES=PROBES, num_warps=1, maxnreg=MAX_REGISTERS,
             )  # fmt: skip
         return output
 
     def update_plan(self) -> None:
-        """Note where the tables lie, whenever one of them has moved: address, first output column, number of width."""
+        """Note where the tables lie, whenever one of them has moved.
+
+        A line a table: its address, its first column in the output, its width's number among the widths, its width.
+        """
         addresses = [table.data_ptr() for table in self.tables]
         if addresses == self.addresses:
             return
         dims = [table.shape[1] for table in self.tables]
-        lines = [[address, sum(dims[:t]), self.widths.index(dims[t])] for t, address in enumerate(addresses)]
+        starts = [sum(dims[:t]) for t in range(len(dims))]
+        numbers = [self.widths.index(dim) for dim in dims]
         item = self.tables[0].element_size()
         self.unrolls = tuple(
             max(FEWEST_ROWS, min(MOST_ROWS, BYTES_UNDER_WAY // (block * item))) for block in self.blocks
         )
         self.aligned = all(number % 16 == 0 for number in addresses + [dim * item for dim in dims])
-        self.plan = torch.tensor(lines, device=self.tables[0].device)
+        self.plan = torch.tensor([addresses, starts, numbers, dims]).T.contiguous().to(self.tables[0].device)
         self.addresses = addresses

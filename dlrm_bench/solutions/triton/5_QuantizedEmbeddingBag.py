@@ -21,10 +21,8 @@ import triton.language as tl
 from torch import nn
 from torch.nn import functional as F
 
-# Lookups and bags of one program; the smaller number where the larger one would leave SMs idle.
+# Lookups and bags of one program.
 SHARE = 128
-SMALL_SHARE = 64
-FEWEST_PROGRAMS = 4096
 # Rows that a program has under way, at most 16.
 UNROLL = 8
 # A word is four codes.
@@ -33,7 +31,12 @@ MAX_REGISTERS = None
 SECTOR_BYTES = 32
 # Bags that the search looks at in one round.
 PROBES = 128
-# Bags of this mean length get a program of several warps each, which reads LONG_ROWS rows at a time.
+# Less work than this, in lookups and bags, is done in tiles: there would be too few programs of the other kind.
+FEWEST_STREAMED = 32_768
+TILE_BAGS = 8
+TILE_ROWS = 4
+TILE_WARPS = 4
+# Bags of this mean length have a program of their own, which reads LONG_ROWS rows at a time.
 LONG = 1024
 LONG_ROWS = 64
 LONG_WARPS = 8
@@ -77,12 +80,12 @@ def scale_and_bias(header):
 
 
 @triton.jit
-def in_order(total_0, total_1, total_2, total_3, bias):
+def in_order(total_0, total_1, total_2, total_3, bias, SHAPE: tl.constexpr):
     """Return the sums of a block's columns in their order, from those of the four places in a word."""
     SHRINK: tl.constexpr = 1.0 / 256.0
     even = tl.join(total_0, total_2)
     odd = tl.join(total_1, total_3) * SHRINK
-    return tl.reshape(tl.join(even, odd), [4 * total_0.shape[0]]) + bias
+    return tl.reshape(tl.join(even, odd), SHAPE) + bias
 
 
 @triton.jit(do_not_specialize=["bags"])
@@ -140,7 +143,7 @@ def sum_bags(
             row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
             for step in tl.static_range(UNROLL):
                 while ahead == step:
-                    pooled = in_order(total_0, total_1, total_2, total_3, total_bias)
+                    pooled = in_order(total_0, total_1, total_2, total_3, total_bias, [4 * BLOCK])
                     tl.store(target + bag.to(tl.int64) * DIM, pooled.to(output.dtype.element_ty), mask=inside)
                     total_0, total_1, total_2, total_3 = zeros, zeros, zeros, zeros
                     total_bias = 0.0
@@ -158,45 +161,50 @@ def sum_bags(
             ahead -= UNROLL
 
 
-@triton.jit
-def sum_long_bags(
+@triton.jit(do_not_specialize=["bags"])
+def sum_tile(
     words,
     headers,
     indices,
     offsets,
     output,
+    bags,
     DIM: tl.constexpr,
     STRIDE: tl.constexpr,
     BLOCK: tl.constexpr,
-    LONG_ROWS: tl.constexpr,
+    BAGS: tl.constexpr,
+    ROWS: tl.constexpr,
 ):
-    """Sum the rows of one bag, in BLOCK words of columns."""
-    bag = tl.program_id(0).to(tl.int64)
-    place = (tl.program_id(1) * BLOCK + tl.arange(0, BLOCK))[None, :]
-    column = tl.program_id(1) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)
-    position = tl.load(offsets + bag)
-    end = tl.load(offsets + bag + 1)
-    total_0 = tl.zeros([BLOCK], tl.float32)
-    total_1 = tl.zeros([BLOCK], tl.float32)
-    total_2 = tl.zeros([BLOCK], tl.float32)
-    total_3 = tl.zeros([BLOCK], tl.float32)
-    total_bias = 0.0
-    while position < end:
-        lookup = position + tl.arange(0, LONG_ROWS)[:, None]
+    """Sum the rows of BAGS bags side by side in BLOCK words of columns, ROWS rows of each at a time."""
+    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)[:, None, None]
+    each = tl.arange(0, ROWS)[None, :, None]
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, None, :]
+    column = tl.program_id(1) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)[None, None, :]
+    lookup = tl.load(offsets + bag, mask=bag < bags, other=0) + each
+    end = tl.load(offsets + bag + 1, mask=bag < bags, other=0)
+    total_0 = tl.zeros([BAGS, 1, BLOCK], tl.float32)
+    total_1 = tl.zeros([BAGS, 1, BLOCK], tl.float32)
+    total_2 = tl.zeros([BAGS, 1, BLOCK], tl.float32)
+    total_3 = tl.zeros([BAGS, 1, BLOCK], tl.float32)
+    total_bias = tl.zeros([BAGS, 1, 1], tl.float32)
+    longest = tl.max(end - lookup)
+    while longest > 0:
         row = tl.load(indices + lookup, mask=lookup < end, other=0)
-        # Lookups beyond the bag's end get a header of zeros, hence scale and bias 0.
+        # Lookups beyond a bag's end get a header of zeros, hence scale and bias 0.
         header = tl.load(headers + row, mask=lookup < end, other=0)
         rows = tl.load(words + row * STRIDE + place, mask=(lookup < end) & (place < STRIDE), other=0)
         code_0, code_1, code_2, code_3 = centred_codes(rows)
         scale, bias = scale_and_bias(header)
-        total_0 += tl.sum(code_0 * scale, axis=0)
-        total_1 += tl.sum(code_1 * scale, axis=0)
-        total_2 += tl.sum(code_2 * scale, axis=0)
-        total_3 += tl.sum(code_3 * scale, axis=0)
-        total_bias += tl.sum(bias)
-        position += LONG_ROWS
-    pooled = in_order(total_0, total_1, total_2, total_3, total_bias)
-    tl.store(output + bag * DIM + column, pooled.to(output.dtype.element_ty), mask=column < DIM)
+        total_0 += tl.sum(code_0 * scale, axis=1, keep_dims=True)
+        total_1 += tl.sum(code_1 * scale, axis=1, keep_dims=True)
+        total_2 += tl.sum(code_2 * scale, axis=1, keep_dims=True)
+        total_3 += tl.sum(code_3 * scale, axis=1, keep_dims=True)
+        total_bias += tl.sum(bias, axis=1, keep_dims=True)
+        lookup += ROWS
+        longest -= ROWS
+    pooled = in_order(total_0, total_1, total_2, total_3, total_bias, [BAGS, 1, 4 * BLOCK])
+    inside = (bag < bags) & (column < DIM)
+    tl.store(output + bag.to(tl.int64) * DIM + column, pooled.to(output.dtype.element_ty), mask=inside)
 
 
 class ModelNew(nn.Module):
@@ -230,16 +238,17 @@ class ModelNew(nn.Module):
         work = indices.numel() + bags
         block = min(MOST_WORDS, triton.next_power_of_2(stride))
         blocks = triton.cdiv(stride, block)
-        if indices.numel() > LONG * bags:
-            sum_long_bags[bags, blocks](
-                self.words, self.headers, indices, offsets, output,
-                DIM=self.dim, STRIDE=stride, BLOCK=block, LONG_ROWS=LONG_ROWS, num_warps=LONG_WARPS,
-            )  # fmt: skip
-        elif bags:
-            share = SHARE if work >= SHARE * FEWEST_PROGRAMS else SMALL_SHARE
-            sum_bags[triton.cdiv(work, share), blocks](
+        long = indices.numel() > LONG * bags
+        if long or 0 < work < FEWEST_STREAMED:
+            tile_bags, tile_rows, warps = (1, LONG_ROWS, LONG_WARPS) if long else (TILE_BAGS, TILE_ROWS, TILE_WARPS)
+            sum_tile[triton.cdiv(bags, tile_bags), blocks](
                 self.words, self.headers, indices, offsets, output, bags,
-                DIM=self.dim, STRIDE=stride, BLOCK=block, SHARE=share, UNROLL=UNROLL, PROBES=PROBES,
+                DIM=self.dim, STRIDE=stride, BLOCK=block, BAGS=tile_bags, ROWS=tile_rows, num_warps=warps,
+            )  # fmt: skip
+        elif work:
+            sum_bags[triton.cdiv(work, SHARE), blocks](
+                self.words, self.headers, indices, offsets, output, bags,
+                DIM=self.dim, STRIDE=stride, BLOCK=block, SHARE=SHARE, UNROLL=UNROLL, PROBES=PROBES,
                 num_warps=1, maxnreg=MAX_REGISTERS,
             )  # fmt: skip
         return output

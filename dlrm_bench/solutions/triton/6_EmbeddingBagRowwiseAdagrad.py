@@ -29,6 +29,12 @@ RUN = 16
 BYTES_UNDER_WAY = 2048
 FEWEST_ROWS = 2
 MOST_ROWS = 8
+# Less work than this, in lookups and table rows, is done in tiles: some table rows, TILE_UNROLL bags of each,
+# and all columns.
+FEWEST_STREAMED = 32_768
+TILE_ELEMENTS = 8192
+TILE_UNROLL = 4
+TILE_WARPS = 4
 COUNT_BLOCK = 512
 COUNT_WARPS = 4
 PLACE_BLOCK = 1024
@@ -235,6 +241,52 @@ def step_run(
         ahead -= UNROLL
 
 
+@triton.jit
+def step_tile(
+    gradient,
+    weight,
+    momentum,
+    counts,
+    starts,
+    listed,
+    output,
+    first,
+    rows,
+    learning_rate,
+    eps,
+    DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+    HOT: tl.constexpr,
+    ROWS: tl.constexpr,
+    UNROLL: tl.constexpr,
+):
+    """Finish those of ROWS rows that are not hot, side by side."""
+    row = first + tl.arange(0, ROWS)[:, None, None]
+    each = tl.arange(0, UNROLL)[None, :, None]
+    column = tl.arange(0, BLOCK)[None, None, :]
+    count = tl.load(counts + row, mask=row < rows, other=HOT + 1)
+    ours = count <= HOT
+    inside = ours & (column < DIM)
+    bag_at = listed + tl.load(starts + row, mask=ours, other=0) + each
+    remaining = tl.where(ours, count, 0) - each
+    total = tl.zeros([ROWS, 1, BLOCK], tl.float32)
+    longest = tl.max(remaining)
+    while longest > 0:
+        bag = tl.load(bag_at, mask=remaining > 0, other=0).to(tl.int64)
+        gradients = tl.load(gradient + bag * DIM + column, mask=(remaining > 0) & inside, other=0.0)
+        total += tl.sum(gradients.to(tl.float32), axis=1, keep_dims=True)
+        bag_at += UNROLL
+        remaining -= UNROLL
+        longest -= UNROLL
+    row = row.to(tl.int64)
+    old = tl.load(weight + row * DIM + column, mask=inside, other=0.0).to(tl.float32)
+    grown = tl.load(momentum + row, mask=ours, other=0.0).to(tl.float32)
+    grown += tl.sum(total * total, axis=2, keep_dims=True) / DIM
+    new = old - total * (learning_rate / (tl.sqrt_rn(grown) + eps))
+    tl.store(output + row * (DIM + 1) + column, new.to(output.dtype.element_ty), mask=inside)
+    tl.store(output + row * (DIM + 1) + DIM, grown.to(output.dtype.element_ty), mask=ours)
+
+
 @triton.jit(do_not_specialize=["lookups", "rows", "hot_programs"])
 def step_rows(
     gradient,
@@ -259,6 +311,7 @@ def step_rows(
     HOT_UNROLL: tl.constexpr,
     RUN: tl.constexpr,
     UNROLL: tl.constexpr,
+    TILED: tl.constexpr,
 ):
     """Step the hot rows in the first programs, which take the longest, and all others in the rest."""
     if tl.program_id(0) < hot_programs:
@@ -267,10 +320,17 @@ def step_rows(
             lookups, hot_programs, learning_rate, eps, DIM, BLOCK, HOT, HOT_UNROLL,
         )  # fmt: skip
     else:
-        step_run(
-            gradient, weight, momentum, counts, starts, listed, output,
-            (tl.program_id(0) - hot_programs) * RUN, rows, learning_rate, eps, DIM, BLOCK, HOT, RUN, UNROLL,
-        )  # fmt: skip
+        first = (tl.program_id(0) - hot_programs) * RUN
+        if TILED:
+            step_tile(
+                gradient, weight, momentum, counts, starts, listed, output, first, rows, learning_rate, eps,
+                DIM, BLOCK, HOT, RUN, UNROLL,
+            )  # fmt: skip
+        else:
+            step_run(
+                gradient, weight, momentum, counts, starts, listed, output, first, rows, learning_rate, eps,
+                DIM, BLOCK, HOT, RUN, UNROLL,
+            )  # fmt: skip
 
 
 class ModelNew(nn.Module):
@@ -309,12 +369,15 @@ class ModelNew(nn.Module):
                 HOT=HOT, BLOCK=COUNT_BLOCK, num_warps=COUNT_WARPS,
             )  # fmt: skip
         block = triton.next_power_of_2(dim)
+        tiled = lookups + rows < FEWEST_STREAMED
+        unroll = max(FEWEST_ROWS, min(MOST_ROWS, BYTES_UNDER_WAY // (block * gradient.element_size())))
+        tile_rows = max(1, TILE_ELEMENTS // (TILE_UNROLL * block))
+        run, unroll, warps = (tile_rows, TILE_UNROLL, TILE_WARPS) if tiled else (RUN, unroll, 1)
         hot_programs = min(HOT_PROGRAMS, most_chunks)
-        step_rows[hot_programs + triton.cdiv(rows, RUN),](
+        step_rows[hot_programs + triton.cdiv(rows, run),](
             gradient, self.weight, self.momentum, counts, starts, cursors, arrivals, listed, chunk_rows, sums, output,
             lookups, rows, hot_programs, self.learning_rate, self.eps,
-            DIM=dim, BLOCK=block, HOT=HOT, HOT_UNROLL=HOT_UNROLL, RUN=RUN,
-            UNROLL=max(FEWEST_ROWS, min(MOST_ROWS, BYTES_UNDER_WAY // (block * gradient.element_size()))),
-            num_warps=max(1, min(16, block // COLUMNS_OF_A_WARP)),
+            DIM=dim, BLOCK=block, HOT=HOT, HOT_UNROLL=HOT_UNROLL, RUN=run, UNROLL=unroll, TILED=tiled,
+            num_warps=max(warps, min(16, block // COLUMNS_OF_A_WARP)),
         )  # fmt: skip
         return output
