@@ -4,12 +4,15 @@ VENV ?= .venv
 EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
 BIN := $(VENV)/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test test-all check clean
 
 demo: $(VENV)/ready
 	$(BIN)/dlrm-bench eval baseline:fbgemm --baseline eager,inductor --effort quick
 
 test: $(VENV)/ready
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/ready
 	$(BIN)/python -m pytest
 
 check: $(VENV)/ready

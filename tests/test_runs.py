@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dlrm_bench.errors import MissingFileError, UsageError
-from dlrm_bench.records import CaseMetrics, Metrics, Result, RunRecord, Verdict
+from dlrm_bench.records import Result, RunRecord
 from dlrm_bench.runs import RESULTS_FILE, RUN_FILE, RunFolder, read_results, read_run
 
 MakeResult = Callable[..., Result]
@@ -53,20 +53,6 @@ def test_a_result_is_on_disk_before_the_run_ends(tmp_path: Path, run_record: Run
         for count, result in enumerate(results, start=1):
             folder.add(result)
             assert read_results(tmp_path) == results[:count]
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_result_with_metrics_that_are_not_finite_reads_back(
-    tmp_path: Path, run_record: RunRecord, make_result: MakeResult, value: float
-) -> None:
-    finite = Metrics(0.0, 0.0, 0.0, 0.0)
-    metrics = CaseMetrics("default", Metrics(value, value, value, value), finite)
-    verdict = Verdict("incorrect", False, [], [metrics], 0.1)
-    with running(tmp_path, run_record) as folder:
-        folder.add(make_result(status="incorrect", verdict=verdict))
-    (read,) = read_results(tmp_path)
-    assert read.status == "incorrect"
-    assert read.verdict.metrics[0].thresholds == finite
 
 
 @pytest.mark.parametrize("part", ["", RESULTS_FILE])

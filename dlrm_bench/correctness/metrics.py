@@ -57,7 +57,7 @@ class Yardstick:
             expected=rows,
             norm=norm,
             spread=spread if spread > NO_SPREAD * norm else norm,
-            row_scale=norms.clamp_min(typical or sys.float_info.min),
+            row_scale=norms.clamp_min(typical),
             zero_rows=zero,
         )
 
@@ -67,8 +67,8 @@ class Yardstick:
             return Metrics(0.0, 0.0, 0.0, 0.0)
         error = as_rows(output).sub(self.expected)
         total = float(torch.linalg.vector_norm(error))
-        by_row = torch.linalg.vector_norm(error, dim=1) / self.row_scale
-        worst = (error.abs_().amax(dim=1) / self.row_scale).amax()
+        by_row = self._over_scale(torch.linalg.vector_norm(error, dim=1))
+        worst = self._over_scale(error.abs_().amax(dim=1)).amax()
         return Metrics(
             relative_l2=_finite(_ratio(total, self.norm)),
             worst_row=_finite(float(by_row.amax())),
@@ -98,11 +98,14 @@ class Yardstick:
             worst_element=max(MULTIPLE * reference.worst_element, 2 * floor * self._peak()),
         )
 
+    def _over_scale(self, by_row: torch.Tensor) -> torch.Tensor:
+        return torch.where(by_row == 0, 0.0, by_row / self.row_scale)
+
     def _peak(self) -> float:
         if self.expected.numel() == 0:
             return 0.0
         columns = self.expected.shape[1]
-        return float((self.expected.abs().amax(dim=1) / self.row_scale).amax()) * math.sqrt(columns)
+        return float(self._over_scale(self.expected.abs().amax(dim=1)).amax()) * math.sqrt(columns)
 
 
 def as_rows(tensor: torch.Tensor) -> torch.Tensor:

@@ -74,6 +74,7 @@ class Child:
         self._limits = limits
         self._workspace = tempfile.mkdtemp(prefix="dlrm_bench_")
         self._arena: Arena | None = None
+        self._closed = False
         self._file = SharedFile()
         self._fresh = True
         self._left_s = limits.start_s + limits.total_s
@@ -141,6 +142,9 @@ class Child:
 
     def close(self) -> None:
         """End the child and all that it started, and remove what it wrote."""
+        if self._closed:
+            return
+        self._closed = True
         self._channel.close()
         self._kill()
         self._process.wait()

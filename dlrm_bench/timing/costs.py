@@ -47,7 +47,7 @@ def evaluate_expression(text: str, names: Mapping[str, Any]) -> Any:
     try:
         body = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise UsageError(f"{text!r} is not an expression: {error.msg}") from error
+        raise UsageError(f"{text!r} is not arithmetic: {error.msg}") from error
     return value(body)
 
 

@@ -140,15 +140,13 @@ class Race:
 
     def _wall(self, bench: Bench) -> float:
         """Return the microseconds of a call by the parent's clock: what a longer block takes more than a shorter."""
-        few, many = (
-            min(self._elapsed(bench, calls) for _ in range(WALL_BLOCKS))
-            for calls in (FEWEST_CALLS, FEWEST_CALLS + WALL_CALLS)
-        )
-        return max(0.0, many - few) / WALL_CALLS * 1e6
+        most = most_kept_calls(self._entry[0], FEWEST_CALLS + WALL_CALLS)
+        few, many = (min(self._elapsed(bench, calls) for _ in range(WALL_BLOCKS)) for calls in (1, most))
+        return max(0.0, many - few) / (most - 1) * 1e6
 
     def _elapsed(self, bench: Bench, calls: int) -> float:
         start = time.perf_counter()
-        bench.time([trial.inputs for trial in self._entry], most_kept_calls(self._entry[0], calls), queue_ahead=False)
+        bench.time([trial.inputs for trial in self._entry], calls, queue_ahead=False)
         return time.perf_counter() - start
 
     def _draw(self, calls: int) -> list[list[Any]]:

@@ -58,6 +58,7 @@ def children() -> Iterator[ChildPool]:
         yield pool
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.path.stem)
 def test_it_is_accepted(variant: Variant, children: ChildPool, problems: ProblemSet) -> None:
     with closing(children.take()) as child:
