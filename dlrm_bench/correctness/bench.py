@@ -75,6 +75,10 @@ class Bench:
         arena = self.child.arena(room_for(trial.dtype, trial.shape))
         return self._fetch(arena, trial, call, as_returned=False)
 
+    def wrong_by_now(self, trial: Trial, call: int) -> list[Reason]:
+        """Return what is wrong with a kept output as it is by now."""
+        return compare(self.output_now(trial, call), trial, self.case)[0]
+
     def time(self, sets: Sequence[list[Any]], calls: int, flush_bytes: int = 0, queue_ahead: bool = True) -> Timed:
         """Time calls over sets of inputs in turn; the outputs are kept."""
         arena = self.child.arena(sum(map(room_for_inputs, sets)))

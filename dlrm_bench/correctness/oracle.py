@@ -10,10 +10,9 @@ from typing import Any
 import torch
 
 from dlrm_bench.correctness.metrics import Yardstick
+from dlrm_bench.precisions import DTYPES
 from dlrm_bench.problems import Problem
 from dlrm_bench.records import Metrics, Precision, Size
-
-DTYPES: dict[Precision, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)

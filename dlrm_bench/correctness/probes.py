@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 import torch
 
 from dlrm_bench.correctness.bench import POISONS, Bench, most_kept_calls, same_bits
-from dlrm_bench.correctness.compare import compare
 from dlrm_bench.correctness.oracle import Trial
 from dlrm_bench.records import Reason
 
@@ -75,7 +74,7 @@ def counted(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     bench.time([trial.inputs for trial in order], calls)
     for call in choice.sample(range(calls), min(calls, JUDGED_OF_MANY)):
         trial = order[call % len(order)]
-        reasons, _ = compare(bench.output_now(trial, call), trial, bench.case)
+        reasons = bench.wrong_by_now(trial, call)
         if reasons:
             return [Reason("wrong_while_timed", f"wrong at call {call + 1} in a row: {reasons[0].message}", bench.case)]
     return []

@@ -118,9 +118,11 @@ class Child:
         """Return an empty arena of at least `nbytes` that the child has mapped."""
         if self._arena is None or self._arena.nbytes < nbytes:
             before, self._arena = self._arena, Arena(self.device, max(nbytes, SMALLEST_ARENA), self._file)
-            self._ask(Attach(self._arena.handle()), Done, self._limits.call_s)
-            if before is not None:
-                before.close()
+            try:
+                self._ask(Attach(self._arena.handle()), Done, self._limits.call_s)
+            finally:
+                if before is not None:
+                    before.close()
         self._arena.reset()
         return self._arena
 

@@ -24,6 +24,7 @@ from typing import Any  # noqa: E402
 import torch  # noqa: E402
 
 from dlrm_bench.errors import CannotRunError  # noqa: E402
+from dlrm_bench.precisions import DTYPES  # noqa: E402
 from dlrm_bench.records import Failure  # noqa: E402
 from dlrm_bench.sandbox.arena import MappedArena, view_of  # noqa: E402
 from dlrm_bench.sandbox.messages import (  # noqa: E402
@@ -49,7 +50,6 @@ from dlrm_bench.sandbox.messages import (  # noqa: E402
 from dlrm_bench.sandbox.poison import poisoned  # noqa: E402
 from dlrm_bench.sandbox.stopwatch import Stopwatch  # noqa: E402
 
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 KEPT_CALLS = 3
 MESSAGE_CHARS = 1500
 OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory")

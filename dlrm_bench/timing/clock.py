@@ -30,7 +30,7 @@ def refuse(submission: Contestant, race: Race, ceilings: Ceilings | None) -> Rea
     if claimed < seen:
         message = f"claims {claimed:.1f} us a call, but {submission.wall_us:.1f} us passed on the parent's own clock"
         return Reason("time_not_explained", message, value=claimed, threshold=seen)
-    costs = race.costs()
+    costs = race.costs
     if costs is None or ceilings is None:
         return None
     reached = roofline(costs, ceilings, claimed)
@@ -70,7 +70,7 @@ def measurement(
         distance(ratio) if ratio else max((noise_of(submission.by_round() / other) for other in others), default=0.0)
     )
     median_us = float(np.median(submission.block_us))
-    costs = race.costs()
+    costs = race.costs
     return Measurement(
         clock=race.clock,
         cold=race.flush_bytes > 0,

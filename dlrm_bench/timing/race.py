@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 
 from dlrm_bench.correctness.bench import Bench, most_kept_calls, room_for_inputs
-from dlrm_bench.correctness.compare import compare
 from dlrm_bench.correctness.judge import fresh_seed
 from dlrm_bench.correctness.oracle import Oracle, Trial
 from dlrm_bench.problems import DEFAULT_CASE, Problem
@@ -109,8 +109,9 @@ class Race:
                     self._block(each, sets, calls)
         return calls
 
+    @cached_property
     def costs(self) -> Costs | None:
-        """Count what a call has to do, on inputs like those that are timed."""
+        """What a call has to do, counted on inputs like those that are timed."""
         trial = self._entry[0]
         output_bytes = int(np.prod(trial.shape)) * trial.dtype.itemsize
         named = self._oracle.named(trial.inputs)
@@ -133,7 +134,7 @@ class Race:
             contestant.reason = failure(error.status, error.message)
 
     def _wrong(self, bench: Bench, trial: Trial, call: int) -> Reason | None:
-        reasons, _ = compare(bench.output_now(trial, call), trial, DEFAULT_CASE)
+        reasons = bench.wrong_by_now(trial, call)
         if not reasons:
             return None
         return Reason("wrong_while_timed", f"a timed call was wrong: {reasons[0].message}", DEFAULT_CASE)
