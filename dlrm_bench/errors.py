@@ -9,6 +9,7 @@
         MissingPackageError   an extra is needed
         LibraryPairError      fbgemm-gpu and torch do not fit each other
         NoDeviceError
+      UnfitReferenceError   a problem's reference gives nothing that an output could be held against
       SandboxError          the child process failed outside the submission's own code
 
 A wrong, slow, crashing or hostile submission is not an error: it is a result with a status.
@@ -25,6 +26,7 @@ ErrorKind = Literal[
     "missing_package",
     "library_pair",
     "no_device",
+    "unfit_reference",
     "sandbox",
 ]
 
@@ -81,6 +83,12 @@ class NoDeviceError(CannotRunError):
     """The device asked for is not on this machine."""
 
     kind = "no_device"
+
+
+class UnfitReferenceError(DlrmBenchError):
+    """A problem's reference gives nothing on some inputs that an output could be held against."""
+
+    kind = "unfit_reference"
 
 
 class SandboxError(DlrmBenchError):

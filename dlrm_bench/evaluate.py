@@ -12,19 +12,21 @@ from functools import cached_property
 import msgspec
 import torch
 
+from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.judge import judge
 from dlrm_bench.environment import describe
-from dlrm_bench.problems import Problem
-from dlrm_bench.records import Effort, Measurement, Precision, Result, Size, Verdict, failure, status_of
+from dlrm_bench.problems import DEFAULT_CASE, Problem
+from dlrm_bench.records import Effort, Measurement, Precision, Reason, Result, Size, Verdict, failure, status_of
 from dlrm_bench.sandbox.child import Child, ChildPool, SubmissionFailedError
 from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.submissions import Submission, baseline
 from dlrm_bench.timing.clock import measurement, refuse
-from dlrm_bench.timing.plans import PLANS
-from dlrm_bench.timing.race import Contestant, Race
+from dlrm_bench.timing.contestant import Contestant
+from dlrm_bench.timing.race import Race
 from dlrm_bench.timing.roofline import Ceilings, measure_ceilings
+from dlrm_bench.timing.telemetry import open_sensors
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Settings:
         effort: how long to time a correct submission; `None` to judge only.
         baselines: what to time it beside.
         cases: which cases to judge; all if `None`.
+        timed_case: which case to time.
+        cold: whether to flush a GPU's L2 before each timed call.
         limits: what a submission may use.
     """
 
@@ -47,6 +51,8 @@ class Settings:
     effort: Effort | None = "standard"
     baselines: tuple[str, ...] = ("eager", "inductor", "fbgemm")
     cases: tuple[str, ...] | None = None
+    timed_case: str = DEFAULT_CASE
+    cold: bool = True
     limits: Limits = field(default_factory=Limits)
 
 
@@ -57,7 +63,7 @@ class Evaluator:
     children, and the reference. Call `close` at the end.
     """
 
-    def __init__(self, settings: Settings, spares: int = 1) -> None:
+    def __init__(self, settings: Settings, spares: int = 2) -> None:
         self._settings = settings
         self._pool = ChildPool(settings.device, settings.limits, spares)
         self._lineup: Lineup | None = None
@@ -68,11 +74,11 @@ class Evaluator:
         child = self._pool.take()
         try:
             verdict = self._judge(child, submission)
-            measurement = None
-            if verdict.correct and self._settings.effort is not None:
-                verdict, measurement = self._time(child, submission, verdict, self._settings.effort)
         finally:
             child.close()
+        measurement = None
+        if verdict.correct and self._settings.effort is not None:
+            verdict, measurement = self._time(submission, verdict, self._settings.effort)
         return self._result(submission, verdict, measurement, child.protections)
 
     def close(self) -> None:
@@ -89,15 +95,12 @@ class Evaluator:
         settings = self._settings
         return judge(child, submission.problem, size=settings.size, precision=settings.precision, cases=settings.cases)
 
-    def _time(
-        self, child: Child, submission: Submission, verdict: Verdict, effort: Effort
-    ) -> tuple[Verdict, Measurement | None]:
-        contestant = Contestant(submission.label, child)
-        timed = self._lineup_for(submission.problem).time(contestant, submission, effort, self._ceilings)
-        if contestant.reason is None:
+    def _time(self, submission: Submission, verdict: Verdict, effort: Effort) -> tuple[Verdict, Measurement | None]:
+        """Time it in fresh children: one that has been judged may have compiled other kernels than it would have."""
+        reason, timed = self._lineup_for(submission.problem).time(submission, effort, self._ceilings)
+        if reason is None:
             return verdict, timed
-        status = status_of(contestant.reason)
-        return msgspec.structs.replace(verdict, status=status, correct=False, reasons=[contestant.reason]), None
+        return msgspec.structs.replace(verdict, status=status_of(reason), correct=False, reasons=[reason]), None
 
     def _lineup_for(self, problem: Problem) -> Lineup:
         if self._lineup is None or self._lineup.problem is not problem:
@@ -147,42 +150,56 @@ class Lineup:
     def __init__(self, problem: Problem, settings: Settings, pool: ChildPool) -> None:
         self.problem = problem
         self._pool = pool
-        self._race = Race(problem, settings.size, settings.precision, settings.device)
+        self._race = Race(
+            problem, settings.size, settings.timed_case, settings.precision, settings.device, settings.cold
+        )
         self._entries = [baseline(name, problem) for name in settings.baselines]
         self._baselines = [self._enter(entry) for entry in self._entries]
 
     def time(
-        self, submission: Contestant, entry: Submission, effort: Effort, ceilings: Ceilings | None
-    ) -> Measurement | None:
-        """Time a submission beside the baselines; `None`, and its `reason` set, if its time is worth nothing."""
-        self._race.enter(submission)
-        if submission.reason is not None:
-            return None
-        control = self._enter(entry) if PLANS[effort].control else None
-        baselines = [replace(each, block_us=[]) for each in self._baselines]
+        self, entry: Submission, effort: Effort, ceilings: Ceilings | None
+    ) -> tuple[Reason | None, Measurement | None]:
+        """Time a submission beside the baselines, and beside itself in another child.
+
+        Returns:
+            Why its time is worth nothing, or what the clock says.
+        """
+        submission, control = self._enter(entry), self._enter(entry)
         try:
-            calls = self._race.run([submission, *baselines, *([control] if control else [])], effort)
+            reason = submission.reason or control.reason
+            return (reason, None) if reason else self._run(submission, control, effort, ceilings)
         finally:
-            if control is not None:
-                control.child.close()
-        submission.reason = submission.reason or refuse(submission, self._race, ceilings)
-        if submission.reason is not None:
-            return None
+            submission.bench.child.close()
+            control.bench.child.close()
+
+    def _run(
+        self, submission: Contestant, control: Contestant, effort: Effort, ceilings: Ceilings | None
+    ) -> tuple[Reason | None, Measurement | None]:
+        baselines = [replace(each) for each in self._baselines]
+        self._pool.settle()
+        with open_sensors(self._race.device) as sensors:
+            calls = self._race.run([submission, control, *baselines], effort, sensors)
+            telemetry = sensors.telemetry() if sensors is not None else None
+        reason = submission.reason or control.reason or refuse(submission, self._race, calls, ceilings)
+        if reason is not None:
+            return reason, None
+        second = self._race.second_clock(submission)
         named = [(each, about.about) for each, about in zip(baselines, self._entries, strict=True)]
-        return measurement(submission, control, named, self._race, effort, calls, ceilings)
+        timed = measurement(submission, control, named, self._race, effort, calls, ceilings)
+        return None, msgspec.structs.replace(timed, second_clock=second, telemetry=telemetry)
 
     def close(self) -> None:
         """End the baselines' children."""
         for each in self._baselines:
-            each.child.close()
+            each.bench.child.close()
         del self._race
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
     def _enter(self, entry: Submission) -> Contestant:
-        contestant = Contestant(entry.label.removeprefix("baseline:"), self._pool.take())
+        contestant = Contestant(entry.label.removeprefix("baseline:"), Bench(self._pool.take(), self._race.case))
         try:
-            contestant.child.load(entry.source)
+            contestant.bench.child.load(entry.source)
         except SubmissionFailedError as error:
             contestant.reason = failure(error.status, error.message)
         else:

@@ -18,6 +18,10 @@ from dlrm_bench.paths import problems_dir
 from dlrm_bench.records import Constant, ProblemCard, Size
 
 DEFAULT_CASE = "default"
+CARDLESS_CASES = (DEFAULT_CASE, "scaled", "wide")
+"""Cases of a problem that says nothing of its constants: other values of the same shapes (correctness.variations)."""
+KERNELBENCH = "kernelbench:"
+"""What a checkout of KernelBench is named with: `kernelbench:DIR`."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Problem:
 
     Attributes:
         id: its number within the level, as in the file's name.
-        name: its CamelCase name.
+        name: its name, as in the file's name after the number.
         code: the file's text: what a model is shown, and what other harnesses run.
         card: the sidecar of facts; `None` for a problem that came without one.
     """
@@ -49,7 +53,7 @@ class Problem:
     @property
     def cases(self) -> tuple[str, ...]:
         """Names of all cases, the default one first."""
-        return (DEFAULT_CASE, *(case.name for case in self.card.cases)) if self.card else (DEFAULT_CASE,)
+        return (DEFAULT_CASE, *(case.name for case in self.card.cases)) if self.card else CARDLESS_CASES
 
     def overrides(self, size: Size = "full", case: str = DEFAULT_CASE) -> dict[str, Constant]:
         """Return the constants that a size and a case change, the case's last.
@@ -58,8 +62,8 @@ class Problem:
             UsageError: the problem has no such case, or no small size.
         """
         if self.card is None:
-            if size == "small" or case != DEFAULT_CASE:
-                raise UsageError(f"{self.name} has no card: only size full and case {DEFAULT_CASE} exist")
+            if size == "small" or case not in CARDLESS_CASES:
+                raise UsageError(f"{self.name} has no card: it has size full, and cases {', '.join(CARDLESS_CASES)}")
             return {}
         changed = dict(self.card.small) if size == "small" else {}
         if case != DEFAULT_CASE:
@@ -113,32 +117,85 @@ class ProblemSet(Sequence[Problem]):
         found = by_id.get(text.lstrip("0")) or by_name.get(text.lower())
         if found is None:
             near = [by_name[name].name for name in difflib.get_close_matches(text.lower(), by_name, n=3, cutoff=0.4)]
-            hint = f"did you mean {' or '.join(near)}?" if near else "`dlrm-bench list` shows them all"
+            others = "`dlrm-bench list` shows them all" if self.source == "bundled" else f"{self.source} has others"
+            hint = f"did you mean {' or '.join(near)}?" if near else others
             raise UnknownProblemError(f"no problem {text!r}; {hint}")
         return found
 
 
-def load_problems(root: Path | None = None, level: int = 1) -> ProblemSet:
+def load_problems(root: Path | str | None = None, level: int = 1) -> ProblemSet:
     """Open the bundled problems, or those of another folder laid out as KernelBench's.
 
     Args:
-        root: a folder with `level1/`, `level2/`, ...; the bundled one if left out.
+        root: a folder with `level1/`, `level2/`, ...; or `kernelbench:DIR`, where that folder may also be
+            `DIR/KernelBench`, as in a checkout; the bundled one if left out.
         level: which of them.
 
     Raises:
-        MissingFileError: the folder holds no problem.
+        MissingFileError: the folder holds no problem, or a file of it cannot be read.
+        UsageError: two of its problems have the same id.
     """
-    folder = (root or problems_dir()) / f"level{level}"
-    opened = [_open(path) for path in folder.glob("*.py") if path.name.split("_")[0].isdigit()]
+    folder = _levels(root) / f"level{level}"
+    opened: dict[int, Problem] = {}
+    for problem in (_open(path) for path in sorted(folder.glob("*_*.py")) if path.name.split("_")[0].isdigit()):
+        other = opened.setdefault(problem.id, problem)
+        if other is not problem:
+            raise UsageError(f"{other.name} and {problem.name} in {folder} both have the id {problem.id}; rename one")
     if not opened:
         raise MissingFileError(f"no problem files named ID_Name.py in {folder}")
-    return ProblemSet(tuple(sorted(opened, key=lambda problem: problem.id)), "bundled" if root is None else str(root))
+    return ProblemSet(tuple(opened[number] for number in sorted(opened)), "bundled" if root is None else str(root))
+
+
+def open_problems(text: str | None, level: int = 1) -> ProblemSet:
+    """Open the problems that a command line names.
+
+    Args:
+        text: ids or names of bundled problems, comma-separated; or `kernelbench:DIR`, or `kernelbench:DIR:` and such a
+            list; all the bundled ones if left out.
+        level: which level of them.
+
+    Raises:
+        MissingFileError: there is no such folder, or it holds no problem.
+        UnknownProblemError: one of those named is not there.
+        UsageError: none is named.
+    """
+    root, wanted = _place_and_names(text)
+    problems = load_problems(root, level)
+    if wanted is None:
+        return problems
+    names = [name for name in wanted.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"no problem is named in {text!r}; leave the list out for all of them")
+    return ProblemSet(tuple(problems.find(name) for name in names), problems.source)
+
+
+def _place_and_names(text: str | None) -> tuple[str | None, str | None]:
+    if text is None or not text.startswith(KERNELBENCH):
+        return None, text
+    place, _, wanted = text.rpartition(":")
+    if f"{place}:" == KERNELBENCH or _levels(text).is_dir():
+        return text, None
+    return place, wanted
+
+
+def _levels(root: Path | str | None) -> Path:
+    """Return the folder that holds `level1/`, `level2/`, ..."""
+    if root is None:
+        return problems_dir()
+    folder = Path(str(root).removeprefix(KERNELBENCH)).expanduser()
+    inside = folder / "KernelBench"
+    return inside if str(root).startswith(KERNELBENCH) and inside.is_dir() else folder
 
 
 def _open(path: Path) -> Problem:
     number, name = path.stem.split("_", 1)
     sidecar = path.with_suffix(".toml")
-    return Problem(int(number), name, path.read_text(), _read_card(sidecar) if sidecar.exists() else None)
+    try:
+        code = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise MissingFileError(f"cannot read {path}: {reason}") from error
+    return Problem(int(number), name, code, _read_card(sidecar) if sidecar.exists() else None)
 
 
 def _read_card(path: Path) -> ProblemCard:

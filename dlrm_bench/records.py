@@ -79,6 +79,7 @@ class ProblemCard(Record, frozen=True):
         small: constants for a size that a CPU runs in well under a second.
         cases: what it is judged on beyond the default.
         exact: whether the output must match to the bit (integers and copies).
+        ragged: arguments of `forward` whose leading dimension differs from one set of inputs to the next.
         bags: the bag boundaries, if there are any.
         tables: the tables looked up, if there are any.
     """
@@ -95,6 +96,7 @@ class ProblemCard(Record, frozen=True):
     small: dict[str, Constant]
     cases: list[Case]
     exact: bool = False
+    ragged: list[str] = []
     bags: Bags | None = None
     tables: Tables | None = None
 
@@ -257,6 +259,60 @@ class Roofline(Record, frozen=True):
     share: float
 
 
+class DeviceState(Record, frozen=True):
+    """A GPU at one moment, by its own sensors.
+
+    Attributes:
+        sm_clock_mhz: clock of the multiprocessors.
+        memory_clock_mhz: clock of the memory.
+        power_w: watts drawn.
+        temperature_c: of the chip.
+        slowed_by: what keeps the clocks down.
+        processes: compute processes on it, this run's own among them.
+    """
+
+    sm_clock_mhz: int
+    memory_clock_mhz: int
+    power_w: float
+    temperature_c: int
+    slowed_by: list[str]
+    processes: int
+
+
+class Telemetry(Record, frozen=True):
+    """The GPU before and after a measurement, and the rounds after which something kept its clocks down."""
+
+    before: DeviceState
+    after: DeviceState
+    slowed_rounds: list[int]
+
+
+class Kernel(Record, frozen=True):
+    """A kernel of a call: its name, how often it is launched, and its time in all."""
+
+    name: str
+    launches: float
+    us: float
+
+
+class SecondClock(Record, frozen=True):
+    """The driver's record of the kernels (CUPTI), beside the events around the same calls.
+
+    Attributes:
+        event_us: time of a call by the events.
+        kernel_us: time of its kernels, added up.
+        kernels: which they were, the longest first.
+        agrees: whether the two differ by less than a tenth and what the launches cost.
+        note: why not, if they do not.
+    """
+
+    event_us: float
+    kernel_us: float
+    kernels: list[Kernel]
+    agrees: bool
+    note: str
+
+
 class Comparison(Record, frozen=True):
     """The submission beside one baseline, from paired blocks.
 
@@ -269,7 +325,7 @@ class Comparison(Record, frozen=True):
         low: lower end of the bootstrap 95% interval of that median.
         high: upper end.
         outcome: win if the interval lies above 1 + noise, loss if below 1 - noise, tie otherwise.
-        block_us: median of each of its blocks, in the order they were run.
+        block_us: time of a call in each of its blocks, in the order they were run.
     """
 
     baseline: str
@@ -290,16 +346,20 @@ class Measurement(Record, frozen=True):
         clock: what it was timed with; CPU and GPU times are never compared.
         cold: whether the L2 cache was flushed before each call.
         effort: how long it was measured.
-        median_us: the submission's time, the median over its blocks' medians.
-        wall_us: time of a call by the parent's own clock, host work included and the whole device waited for.
-        noise: how far two equal runs lie apart here: the farther end of the 95% interval of the ratio to the control,
-            or, where none ran, of the ratio of the two speedups in a round.
-        control: ratio of the submission to itself in another child, where the effort asks for that.
+        median_us: the submission's time: the median over its blocks of the mean over a block's calls.
+        wall_us: the same by the parent's own clock in the block where it says least, the harness's own work taken off.
+        noise: how far two equal runs lie apart here: the farther end of the 95% interval of `control`, and 0.5% at
+            least.
+        control: ratio of the submission to itself in another child; records of schema 1 may have none.
         comparisons: one entry a baseline.
         costs: what the call has to do.
         roofline: how near to the floor it came; only on a GPU.
-        block_us: median of each of its blocks, in the order they were run.
-        calls_per_block: calls behind each of those medians.
+        block_us: time of a call in each of its blocks, in the order they were run.
+        calls_per_block: calls behind each of those.
+        case: which case was timed.
+        host_us: time of a call by the parent's clock when nothing is queued ahead or flushed: what the host adds.
+        second_clock: the driver's record of its kernels; only on a GPU.
+        telemetry: the GPU's own sensors; only on a GPU, with nvidia-ml-py.
     """
 
     clock: Clock
@@ -314,6 +374,10 @@ class Measurement(Record, frozen=True):
     roofline: Roofline | None
     block_us: list[float]
     calls_per_block: int
+    case: str = "default"
+    host_us: float | None = None
+    second_clock: SecondClock | None = None
+    telemetry: Telemetry | None = None
 
 
 # --- what is written -----------------------------------------------------------------------------
@@ -370,6 +434,14 @@ class Result(Record, frozen=True):
     protections: list[str]
     environment: Environment
     time: str
+
+
+class SweepPoint(Record, frozen=True):
+    """One variant of a problem in a sweep: a module constant, what it was set to, and the result."""
+
+    constant: str
+    value: Constant
+    result: Result
 
 
 class RunRecord(Record, frozen=True):
@@ -430,3 +502,98 @@ class Finding(Record, frozen=True):
     about: str
     fine: bool
     message: str
+
+
+# --- what an audit says --------------------------------------------------------------------------
+
+Trivial = Literal["zeros", "mean", "input", "stale"]
+TRIVIAL: tuple[Trivial, ...] = get_args(Trivial)
+
+
+class AuditRequest(Record, frozen=True):
+    """What the child that audits one problem is asked.
+
+    Attributes:
+        problem_id: the problem's number.
+        problem: its name.
+        code: its file's text.
+        card: its sidecar, if it has one.
+        size: which size to run.
+        precision: dtype of weights and floating inputs.
+        device: where.
+        memory_bytes: what the problem may take there.
+    """
+
+    problem_id: int
+    problem: str
+    code: str
+    card: ProblemCard | None
+    size: Size
+    precision: Precision
+    device: str
+    memory_bytes: int
+
+
+class TrivialOutcome(Record, frozen=True):
+    """What becomes of an output that computes nothing.
+
+    Attributes:
+        output: zeros; a copy of an input; the right output for other inputs; or that output's mean everywhere.
+        allclose: whether `torch.allclose` takes it for right, with KernelBench's tolerance.
+        judge: whether this project's judge does, on every case that was run.
+        close_share: share of its elements within that tolerance, on the default case.
+        reason: why the judge does not.
+    """
+
+    output: Trivial
+    allclose: bool
+    judge: bool
+    close_share: float
+    reason: Reason | None = None
+
+
+class AuditRow(Record, frozen=True):
+    """One problem.
+
+    Attributes:
+        problem_id: its number.
+        problem: its name.
+        skipped: why it was not run, if it was not.
+        reference_right: whether the reference's own output passes both checks.
+        outcomes: one entry a trivial output; those that its shapes do not allow are left out.
+    """
+
+    problem_id: int
+    problem: str
+    skipped: str | None = None
+    reference_right: bool = False
+    outcomes: list[TrivialOutcome] = []
+
+
+class AuditSummary(Record, frozen=True):
+    """An audit as a whole; problems are given by name.
+
+    Attributes:
+        precision: dtype of weights and floating inputs.
+        tolerance: absolute and relative tolerance of `torch.allclose`.
+        audited: how many problems were run.
+        skipped: how many were not.
+        allclose: for each trivial output, the problems on which `torch.allclose` takes it for right.
+        judge: the same of this project's judge.
+        reference_wrong: problems whose own reference does not pass.
+    """
+
+    precision: Precision
+    tolerance: float
+    audited: int
+    skipped: int
+    allclose: dict[Trivial, list[str]]
+    judge: dict[Trivial, list[str]]
+    reference_wrong: list[str]
+
+
+class Audit(Record, frozen=True):
+    """What `audit --json` prints."""
+
+    rows: list[AuditRow]
+    summary: AuditSummary

@@ -155,12 +155,14 @@ def _result(
     if comparisons is not None:
         measurement = Measurement(
             clock="cuda_events",
+            case="default",
             cold=True,
             effort="quick",
             median_us=10.0,
-            wall_us=15.0,
+            wall_us=11.0,
+            host_us=15.0,
             noise=0.01,
-            control=None,
+            control=1.0,
             comparisons=comparisons,
             costs=None,
             roofline=Roofline(4e12, 8e14, 8.0, 0.8),

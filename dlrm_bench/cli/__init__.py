@@ -18,6 +18,7 @@ COMMANDS = {
     "time": "How fast is it beside eager, inductor and the library?",
     "eval": "Check and time many submissions.",
     "report": "Sum up runs.",
+    "audit": "Which problems does a trivial output pass?",
     "doctor": "What is installed, what is missing, and how to get it.",
 }
 INTERRUPTED = 130

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import msgspec
 
 from dlrm_bench.cli.options import json_option
 from dlrm_bench.cli.output import print_json
+from dlrm_bench.errors import SandboxError
+from dlrm_bench.records import Finding
+
+if TYPE_CHECKING:
+    import torch
 
 
 @click.command("doctor")
@@ -16,8 +23,9 @@ def command(as_json: bool) -> None:
     from dlrm_bench.environment import describe, open_device
     from dlrm_bench.libraries import findings
 
-    environment = describe(open_device(None))
-    found = findings()
+    device = open_device(None)
+    environment = describe(device)
+    found = [*findings(), _protections(device)]
     if as_json:
         print_json({"environment": environment, "findings": found})
         return
@@ -27,3 +35,19 @@ def command(as_json: bool) -> None:
     for finding in found:
         mark = "ok  " if finding.fine else "MEND"
         click.echo(f"{mark} {finding.about}: {finding.message}")
+
+
+def _protections(device: torch.device) -> Finding:
+    """Start a child as for a submission, and see what it could give up."""
+    from dlrm_bench.sandbox.child import Child
+    from dlrm_bench.sandbox.limits import Limits
+    from dlrm_bench.sandbox.protections import finding
+
+    child = Child(device, Limits())
+    try:
+        child.wait()
+    except SandboxError as error:
+        return Finding("protections", False, str(error))
+    finally:
+        child.close()
+    return finding(child.protections, on_gpu=device.type == "cuda")

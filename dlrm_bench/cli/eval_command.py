@@ -35,6 +35,7 @@ def command(
     resume: bool,
     effort: str,
     baselines: str,
+    warm: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -48,7 +49,7 @@ def command(
     from dlrm_bench.submissions import open_submissions
 
     submissions = open_submissions(sources, select_problems(problems))
-    settings = make_settings(**options, effort=effort, baselines=baselines)
+    settings = make_settings(**options, effort=effort, baselines=baselines, warm=warm)
     folder = _open_folder(output, settings, sources, [each.problem.name for each in submissions], resume)
     results = []
     try:

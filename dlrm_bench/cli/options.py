@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from dlrm_bench.errors import UsageError
-from dlrm_bench.problems import Problem, ProblemSet, load_problems
+from dlrm_bench.problems import DEFAULT_CASE, Problem, ProblemSet, load_problems, open_problems
 from dlrm_bench.records import Effort, Precision, Size
 from dlrm_bench.submissions import BASELINES
 
@@ -58,6 +58,7 @@ def timing_options(default_effort: str, efforts: tuple[str, ...] = get_args(Effo
     """Add the options that say how submissions are timed."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        command = click.option("--warm", is_flag=True, help="Leave a GPU's L2 as it is between timed calls.")(command)
         command = click.option(
             "--effort", type=click.Choice(efforts), default=default_effort, show_default=True, help="How long to time."
         )(command)
@@ -81,7 +82,9 @@ def make_settings(
     *,
     effort: str = "none",
     baselines: str = "",
+    warm: bool = False,
     cases: tuple[str, ...] = (),
+    timed_case: str = DEFAULT_CASE,
 ) -> Settings:
     """Return the settings that the shared options ask for, with the device's defaults for what was left out."""
     from dlrm_bench.environment import default_precision, default_size, open_device
@@ -100,17 +103,15 @@ def make_settings(
         effort=None if effort == "none" else effort,  # type: ignore[arg-type]
         baselines=names,
         cases=cases or None,
+        timed_case=timed_case,
+        cold=not warm,
         limits=Limits.within(timeout, _memory_bytes(where, memory)),
     )
 
 
 def select_problems(wanted: str | None) -> ProblemSet:
-    """Return the problems named in a comma-separated list, or all."""
-    problems = load_problems()
-    if wanted is None:
-        return problems
-    names = [name for name in wanted.split(",") if name.strip()]
-    return ProblemSet(tuple(problems.find(name) for name in names))
+    """Return the problems named in a comma-separated list or in `kernelbench:DIR[:LIST]`, or all the bundled ones."""
+    return open_problems(wanted)
 
 
 def _memory_bytes(device: Any, asked: float | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from dlrm_bench.correctness.oracle import Oracle, Trial
 from dlrm_bench.records import CaseMetrics, Precision, Reason
 from dlrm_bench.sandbox.arena import Arena, room_for
 from dlrm_bench.sandbox.child import Child
-from dlrm_bench.sandbox.messages import Argument, TensorRef, Timed
+from dlrm_bench.sandbox.messages import Argument, Profiled, TensorRef
 
 POISONS = (0x7F, 0xC3)
 """Bytes that make huge or plainly wrong numbers, finite or not, in every dtype."""
@@ -38,12 +39,27 @@ class Outcome:
     metrics: CaseMetrics | None = None
 
 
+@dataclass(frozen=True)
+class Block:
+    """Calls made one after another.
+
+    Attributes:
+        times_us: of each call, by the child's clock.
+        wall_us: of all of them, by the parent's.
+    """
+
+    times_us: list[float]
+    wall_us: float
+
+
 class Bench:
     """Runs trials of one case in one child."""
 
     def __init__(self, child: Child, case: str) -> None:
         self.child = child
         self.case = case
+        self._arena: Arena | None = None
+        self._placed: list[list[Argument]] = []
 
     def build(self, oracle: Oracle, weights_seed: int, precision: Precision) -> None:
         """Construct the oracle's models and the child's under one seed."""
@@ -60,15 +76,34 @@ class Bench:
         """
         arena = self.child.arena(shift + room_for_trial(trial))
         arena.skip(shift)
-        arguments = place(arena, trial.inputs)
-        called = self.child.call(arguments, secrets.choice(POISONS) if poison is None else poison)
+        self._place(arena, [trial.inputs])
+        called = self.child.call(self._placed[0], secrets.choice(POISONS) if poison is None else poison)
         wrong = wrong_facts(called, trial, self.case, self.child.device)
         if wrong:
             return Outcome(wrong)
         output = self._fetch(arena, trial, -1, as_returned=True)
         reasons, metrics = compare(output, trial, self.case)
-        changed = [name for name, ref in enumerate(arguments) if _changed(arena, ref, trial.inputs[name])]
-        return Outcome(reasons + _input_changed(changed, self.case), output, metrics)
+        return Outcome(reasons + self.inputs_changed([trial.inputs]), output, metrics)
+
+    def inputs_changed(self, sets: Sequence[list[Any]]) -> list[Reason]:
+        """Return whether what was given in the last call or block is no longer what it was; ask before any output."""
+        changed = {
+            position
+            for placed, inputs in zip(self._placed, sets, strict=True)
+            for position, (ref, given) in enumerate(zip(placed, inputs, strict=True))
+            if isinstance(ref, TensorRef) and not same_bits(self._given(ref), given)
+        }
+        if not changed:
+            return []
+        names = ", ".join(map(str, sorted(changed)))
+        return [Reason("input_changed", f"forward wrote into its input {names} on case {self.case}", self.case)]
+
+    def wipe_inputs(self) -> None:
+        """Overwrite what was given in the last call, as its owner may."""
+        for ref in self._placed[0]:
+            if isinstance(ref, TensorRef):
+                self._given(ref).flatten().view(torch.uint8).fill_(secrets.choice(POISONS))
+        _settle(self.child.device)
 
     def output_now(self, trial: Trial, call: int) -> torch.Tensor:
         """Return a kept output as it is by now; `call` counts from the first kept one, or back from the last."""
@@ -79,20 +114,36 @@ class Bench:
         """Return what is wrong with a kept output as it is by now."""
         return compare(self.output_now(trial, call), trial, self.case)[0]
 
-    def time(self, sets: Sequence[list[Any]], calls: int, flush_bytes: int = 0, queue_ahead: bool = True) -> Timed:
+    def time(self, sets: Sequence[list[Any]], calls: int, flush_bytes: int = 0, hold_cycles: int = 0) -> Block:
         """Time calls over sets of inputs in turn; the outputs are kept."""
-        arena = self.child.arena(sum(map(room_for_inputs, sets)))
-        return self.child.time([place(arena, inputs) for inputs in sets], calls, flush_bytes, queue_ahead)
+        self._place(self.child.arena(sum(map(room_for_inputs, sets))), sets)
+        self.child.give(self._placed)
+        start = time.perf_counter()
+        timed = self.child.time(calls, flush_bytes, hold_cycles)
+        return Block(timed.times_us, (time.perf_counter() - start) * 1e6)
+
+    def profile(self, sets: Sequence[list[Any]], hold_cycles: int) -> Profiled:
+        """Time one call over each set of inputs, and have the kernels recorded."""
+        self._place(self.child.arena(sum(map(room_for_inputs, sets))), sets)
+        self.child.give(self._placed)
+        return self.child.profile(len(sets), hold_cycles)
+
+    def _place(self, arena: Arena, sets: Sequence[list[Any]]) -> None:
+        self._arena = arena
+        self._placed = [
+            [arena.place(each) if isinstance(each, torch.Tensor) else each for each in inputs] for inputs in sets
+        ]
+        # The child's kernels know nothing of this process's: all it left running on the device must be done.
+        _settle(self.child.device)
+
+    def _given(self, ref: TensorRef) -> torch.Tensor:
+        assert self._arena is not None
+        return self._arena.view(ref)
 
     def _fetch(self, arena: Arena, trial: Trial, call: int, as_returned: bool) -> torch.Tensor:
         target = arena.reserve(trial.dtype, trial.shape)
         self.child.fetch(call, target, as_returned)
         return arena.view(target).clone()
-
-
-def place(arena: Arena, inputs: list[Any]) -> list[Argument]:
-    """Copy a set of inputs into an arena and return what to tell the child."""
-    return [arena.place(each) if isinstance(each, torch.Tensor) else each for each in inputs]
 
 
 def room_for_inputs(inputs: list[Any]) -> int:
@@ -115,12 +166,6 @@ def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
     return torch.equal(*(each.contiguous().flatten().view(torch.uint8) for each in (first, second)))
 
 
-def _changed(arena: Arena, ref: Argument, given: Any) -> bool:
-    return isinstance(ref, TensorRef) and not same_bits(arena.view(ref), given)
-
-
-def _input_changed(changed: list[int], case: str) -> list[Reason]:
-    if not changed:
-        return []
-    names = ", ".join(map(str, changed))
-    return [Reason("input_changed", f"forward wrote into its input {names} on case {case}", case)]
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

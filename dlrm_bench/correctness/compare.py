@@ -34,6 +34,10 @@ def wrong_facts(called: Called, trial: Trial, case: str, device: torch.device) -
 
 def compare(output: torch.Tensor, trial: Trial, case: str) -> tuple[list[Reason], CaseMetrics]:
     """Return what is wrong with the numbers of an output of the right shape and dtype, and its metrics."""
+    if trial.not_finite is not None:
+        reasons, output = _where_not_finite(output, trial.not_finite, case)
+        if reasons:
+            return reasons, CaseMetrics(case, trial.yardstick.measure(output), trial.thresholds)
     metrics = trial.yardstick.measure(output)
     record = CaseMetrics(case, metrics, trial.thresholds)
     if trial.exact is not None:
@@ -84,6 +88,22 @@ def _inexact(output: torch.Tensor, exact: torch.Tensor, case: str) -> list[Reaso
         f"{first}: expected {exact.flatten()[first].item():.6g}, got {output.flatten()[first].item():.6g}"
     )
     return [Reason("not_exact", message, case, count / exact.numel(), 0.0)]
+
+
+def _where_not_finite(output: torch.Tensor, right: torch.Tensor, case: str) -> tuple[list[Reason], torch.Tensor]:
+    """Return what is wrong where the right answer is not finite, and the output with zeros there."""
+    strange = ~right.isfinite()
+    got, expected = output.double(), right
+    wrong = strange & (got != expected) & ~(got.isnan() & expected.isnan())
+    count = int(wrong.sum())
+    if count == 0:
+        return [], output.masked_fill(strange, 0)
+    first = int(wrong.flatten().int().argmax())
+    message = (
+        f"{count} of {int(strange.sum())} elements that must be infinite or no number are not, on case {case}, the "
+        f"first at {first}: expected {expected.flatten()[first].item()}, got {got.flatten()[first].item():.6g}"
+    )
+    return [Reason("not_finite", message, case)], output.masked_fill(strange, 0)
 
 
 def _not_finite(output: torch.Tensor, case: str) -> Reason:

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.oracle import Oracle
-from dlrm_bench.correctness.probes import PROBES, unwritten
+from dlrm_bench.correctness.probes import ON_EVERY_CASE, PROBES, unwritten
+from dlrm_bench.correctness.variations import VARIATIONS
+from dlrm_bench.errors import UnfitReferenceError
 from dlrm_bench.problems import DEFAULT_CASE, Problem
 from dlrm_bench.records import CaseMetrics, Precision, Reason, Size, Verdict, failure, status_of
 from dlrm_bench.sandbox.child import Child, SubmissionFailedError
@@ -50,7 +52,13 @@ def judge(
     try:
         for case in cases or problem.cases:
             oracle = Oracle(problem, size, case, precision, child.device)
-            _judge_case(Bench(child, case), oracle, precision, reasons, metrics)
+            try:
+                _judge_case(Bench(child, case), oracle, precision, reasons, metrics)
+            except UnfitReferenceError as error:
+                if case in VARIATIONS:
+                    continue
+                ended = failure("unsupported", f"{problem.name} cannot be judged: {error}, on case {case}", case)
+                reasons.append(ended)
     except SubmissionFailedError as error:
         ended = failure(error.status, f"{error.message}, on case {case}", case)
         reasons.append(ended)
@@ -61,7 +69,7 @@ def judge(
 def _judge_case(
     bench: Bench, oracle: Oracle, precision: Precision, reasons: list[Reason], metrics: list[CaseMetrics]
 ) -> None:
-    """Try one case on fresh weights and inputs; the default one on several inputs, and then with every probe."""
+    """Try one case on fresh weights and inputs, then probe; the default one on several inputs and with every probe."""
     thorough = bench.case == DEFAULT_CASE
     bench.build(oracle, fresh_seed(), precision)
     trials = [oracle.trial(fresh_seed()) for _ in range(DEFAULT_TRIALS if thorough else 1)]
@@ -72,7 +80,7 @@ def _judge_case(
             # What was never written explains every wrong number, so it is said first.
             reasons += [*(unwritten(bench, trials) if thorough else []), *outcome.reasons]
             return
-    for probe in PROBES if thorough else ():
+    for probe in PROBES if thorough else ON_EVERY_CASE:
         found = probe(bench, trials)
         reasons += found
         if found:

@@ -10,9 +10,17 @@ from typing import Any
 import torch
 
 from dlrm_bench.correctness.metrics import Yardstick
+from dlrm_bench.correctness.variations import vary
+from dlrm_bench.errors import UnfitReferenceError
 from dlrm_bench.precisions import DTYPES
 from dlrm_bench.problems import Problem
 from dlrm_bench.records import Metrics, Precision, Size
+
+MOST_DIFFERENCE = 0.02
+"""Relative difference of two outputs for the same inputs, beyond which they are random; sums in another order differ
+less."""
+MOST_OWN_ERROR = 0.1
+"""Relative error of the reference beyond which an output says nothing about who computed it."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,7 @@ class Trial:
         yardstick: the float64 output and its scales.
         thresholds: what the metrics of an honest kernel stay below.
         precision: what the submission is asked to compute in.
+        not_finite: the float64 output, if some of it is infinite or no number; the yardstick has zeros there.
     """
 
     inputs: list[Any]
@@ -36,6 +45,7 @@ class Trial:
     yardstick: Yardstick
     thresholds: Metrics
     precision: Precision
+    not_finite: torch.Tensor | None = None
 
 
 class Oracle:
@@ -71,7 +81,8 @@ class Oracle:
         with torch.device(self._device):
             torch.manual_seed(seed)
             drawn = self._names["get_inputs"]()
-        return [self._cast(each) for each in drawn]
+            varied = vary(self.case, drawn) if self._card is None else drawn
+        return [self._cast(each) for each in varied]
 
     def trial(self, seed: int) -> Trial:
         """Draw inputs under `seed` and work out the right answer and the thresholds."""
@@ -79,15 +90,33 @@ class Oracle:
 
     @torch.no_grad()
     def answer(self, inputs: list[Any]) -> Trial:
-        """Work out the right answer and the thresholds for a set of inputs."""
-        plain = self._reference(*_copies(inputs))
-        if self._double_model is None:
-            self._double_model = copy.deepcopy(self._reference).double()
-        right = self._double_model(*[_double(each) for each in _copies(inputs)])
+        """Work out the right answer and the thresholds for a set of inputs.
+
+        Raises:
+            UnfitReferenceError: the reference returns something else than one tensor, or, of a problem without a card,
+                numbers at random, or numbers that its own rounding swamps.
+        """
+        # TF32 would be taken for what float32 can do.
+        with torch.backends.cudnn.flags(allow_tf32=False):
+            plain = self._reference(*_copies(inputs))
+            if self._double_model is None:
+                self._double_model = copy.deepcopy(self._reference).double()
+            right = self._double_model(*[_double(each) for each in _copies(inputs)])
+            if not isinstance(plain, torch.Tensor):
+                raise UnfitReferenceError(f"its reference returns {type(plain).__name__}, not one tensor")
+            again = self._reference(*_copies(inputs)) if self._card is None else plain
         exact = plain if (self._card is not None and self._card.exact) or not plain.is_floating_point() else None
+        strange = ~right.isfinite()
+        not_finite = right if bool(strange.any()) else None
+        if not_finite is not None:
+            right, plain, again = (each.masked_fill(strange, 0) for each in (right, plain, again))
         yardstick = Yardstick.of(right)
-        thresholds = yardstick.thresholds(yardstick.measure(plain), self.precision, self._terms(inputs))
-        return Trial(inputs, plain.dtype, tuple(plain.shape), exact, yardstick, thresholds, self.precision)
+        own_error = yardstick.measure(plain)
+        thresholds = yardstick.thresholds(own_error, self.precision, self._terms(inputs))
+        if exact is None and self._card is None:
+            _require_meaning(plain, again, own_error)
+        shape = tuple(plain.shape)
+        return Trial(inputs, plain.dtype, shape, exact, yardstick, thresholds, self.precision, not_finite)
 
     def named(self, inputs: list[Any]) -> dict[str, Any]:
         """Return a set of inputs by the names of `forward`'s arguments."""
@@ -109,6 +138,16 @@ class Oracle:
             return value
         placed = value.to(self._device)
         return placed.to(DTYPES[self.precision]) if placed.is_floating_point() else placed
+
+
+def _require_meaning(plain: torch.Tensor, again: torch.Tensor, own_error: Metrics) -> None:
+    if Yardstick.of(plain).measure(again).relative_l2 > MOST_DIFFERENCE:
+        raise UnfitReferenceError("its reference returns something else each time: random numbers cannot be judged")
+    if own_error.relative_l2 > MOST_OWN_ERROR:
+        raise UnfitReferenceError(
+            f"its reference is off by {own_error.relative_l2:.2g} of the right answer in this precision: what is left "
+            "of that is rounding"
+        )
 
 
 def _double(value: Any) -> Any:

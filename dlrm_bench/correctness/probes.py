@@ -21,6 +21,8 @@ SHIFT_BYTES = 1 << 16
 MANY_CALLS = 48
 """More calls than the judge makes one by one, so that a submission cannot count its way past it."""
 JUDGED_OF_MANY = 12
+SETS_OF_MANY = 7
+"""Inputs in turn: a number that no small number of buffers in turn divides."""
 SETTLE_S = 0.05
 """How long work that was left running may take to show."""
 
@@ -38,11 +40,22 @@ def unwritten(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     return [Reason("not_written", f"{message}, on case {bench.case}", bench.case, share, 0.0)]
 
 
+def owned(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
+    """Call once and overwrite the inputs: the output must not have been a view of them."""
+    outcome = bench.call(trials[0])
+    if outcome.output is None or outcome.reasons:
+        return outcome.reasons
+    bench.wipe_inputs()
+    if same_bits(bench.output_now(trials[0], -1), outcome.output):
+        return []
+    message = "the output changed with the inputs: it shares memory with one, or was not done"
+    return [Reason("output_aliased", f"{message}, on case {bench.case}", bench.case)]
+
+
 def overwritten(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     """Call twice and look at the first output again: it must not have changed.
 
-    The second call's inputs lie where the first's were, so that an output that is a view of an input changes too, and
-    so does one that another thread or stream finishes after forward has returned.
+    One that another thread or stream finishes after forward has returned changes too.
     """
     first, second = bench.call(trials[0]), bench.call(trials[1])
     if first.output is None or first.reasons or second.reasons:
@@ -50,9 +63,7 @@ def overwritten(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     time.sleep(SETTLE_S)
     if same_bits(bench.output_now(trials[0], -2), first.output):
         return []
-    message = (
-        "an output changed after it was returned: it shares memory with an input or a later output, or was not done"
-    )
+    message = "an output changed after it was returned: it shares memory with a later output, or was not done"
     return [Reason("output_aliased", f"{message}, on case {bench.case}", bench.case)]
 
 
@@ -70,8 +81,12 @@ def counted(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     """Make many calls as the clock does, and judge some of them at random."""
     choice = random.SystemRandom()
     calls = most_kept_calls(trials[0], MANY_CALLS)
-    order = [*trials, *choice.choices(trials, k=choice.randrange(len(trials), 2 * len(trials) + 1))]
-    bench.time([trial.inputs for trial in order], calls)
+    order = [*trials, *choice.choices(trials, k=SETS_OF_MANY - len(trials))]
+    sets = [trial.inputs for trial in order]
+    bench.time(sets, calls)
+    changed = bench.inputs_changed(sets)
+    if changed:
+        return changed
     for call in choice.sample(range(calls), min(calls, JUDGED_OF_MANY)):
         trial = order[call % len(order)]
         reasons = bench.wrong_by_now(trial, call)
@@ -80,7 +95,8 @@ def counted(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     return []
 
 
-PROBES: tuple[Probe, ...] = (overwritten, unwritten, counted, repeated)
+ON_EVERY_CASE: tuple[Probe, ...] = (owned,)
+PROBES: tuple[Probe, ...] = (owned, overwritten, unwritten, counted, repeated)
 
 
 def _holds(output: torch.Tensor, poison: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
-from dlrm_bench.records import Comparison, Result, Summary
+from dlrm_bench.records import TRIVIAL, AuditRow, AuditSummary, Comparison, Result, Summary, TrivialOutcome
 from dlrm_bench.report.summary import BEST, compared, summarise
 
 
@@ -48,6 +48,22 @@ def summary_rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]
         "fast_1",
     ]
     return header, [row for summary in summarise(results) for row in _summary_rows(summary)]
+
+
+def audit_rows(rows: Sequence[AuditRow]) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of an audit: for each trivial output, what passes allclose / the judge."""
+    return ["problem", "note", *TRIVIAL, "closest"], [_audit_row(row) for row in rows]
+
+
+def audit_lines(summary: AuditSummary) -> list[str]:
+    """Return an audit's summary, one line a check, and one for references that fail their own."""
+    tolerance = f"torch.allclose at {summary.tolerance:g}"
+    lines = [f"audited {summary.audited} in {summary.precision}, skipped {summary.skipped}"]
+    for check, passed in ((tolerance, summary.allclose), ("this judge", summary.judge)):
+        lines.append(f"{check} passes {'; '.join(_counted(kind, names) for kind, names in passed.items())}")
+    if summary.reference_wrong:
+        lines.append(f"the reference itself fails on {', '.join(summary.reference_wrong)}")
+    return lines
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Table:
@@ -114,6 +130,24 @@ def _summary_rows(summary: Summary) -> list[list[str]]:
         ]
         for each in summary.against
     ]
+
+
+def _audit_row(row: AuditRow) -> list[str]:
+    problem = f"{row.problem_id} {row.problem}"
+    if row.skipped is not None:
+        return [problem, f"skipped: {row.skipped}", *["-"] * (len(TRIVIAL) + 1)]
+    found = {each.output: each for each in row.outcomes}
+    cells = [_passes(found[kind]) if kind in found else "-" for kind in TRIVIAL]
+    closest = max((each.close_share for each in row.outcomes), default=0.0)
+    return [problem, "" if row.reference_right else "the reference itself fails", *cells, f"{closest:.2%}"]
+
+
+def _passes(outcome: TrivialOutcome) -> str:
+    return " / ".join("PASS" if passed else "no" for passed in (outcome.allclose, outcome.judge))
+
+
+def _counted(kind: str, problems: Sequence[str]) -> str:
+    return f"{kind} on {len(problems)}" + (f" ({', '.join(problems)})" if problems else "")
 
 
 def _number(value: float | None) -> str:

@@ -15,12 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from dlrm_bench.errors import SandboxError
 from dlrm_bench.records import Failure, Precision
 from dlrm_bench.sandbox.arena import Arena, SharedFile
 from dlrm_bench.sandbox.limits import Limits, child_environment
+from dlrm_bench.sandbox.memory import MemoryWatch
 from dlrm_bench.sandbox.messages import (
     Argument,
     Attach,
@@ -34,16 +36,20 @@ from dlrm_bench.sandbox.messages import (
     Failed,
     Fetch,
     GarbageError,
+    Give,
     Load,
-    Loaded,
+    Profile,
+    Profiled,
     Ready,
     Reply,
     Request,
     TensorRef,
     Time,
     Timed,
+    printable,
 )
-from dlrm_bench.sandbox.processes import kill_tree
+from dlrm_bench.sandbox.namespaces import SIGNALLED
+from dlrm_bench.sandbox.processes import kill_tree, signal_below
 
 SMALLEST_ARENA = 1 << 20
 
@@ -53,13 +59,13 @@ class SubmissionFailedError(Exception):
 
     Attributes:
         status: which way.
-        message: one line for a person.
+        message: one line for a person, of printable characters: part of it may be the submission's own words.
     """
 
     def __init__(self, status: Failure, message: str) -> None:
-        super().__init__(message)
         self.status: Failure = status
-        self.message = message
+        self.message = printable(message)
+        super().__init__(self.message)
 
 
 class Child:
@@ -67,6 +73,9 @@ class Child:
 
     Every method that runs the submission's code raises `SubmissionFailedError` when that code raises, hangs, dies or
     sends garbage. After a failure that killed the child, every further call raises the same way.
+
+    Attributes:
+        protections: what the submission cannot do, by `dlrm_bench.sandbox.protections`' names; known once it is up.
     """
 
     def __init__(self, device: torch.device, limits: Limits) -> None:
@@ -78,16 +87,19 @@ class Child:
         self._file = SharedFile()
         self._fresh = True
         self._left_s = limits.start_s + limits.total_s
+        self._up = False
+        self._memory: MemoryWatch | None = None
         self.protections: list[str] = []
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
-        descriptors = [theirs.fileno(), self._file.descriptor]
+        descriptors, shared_bytes = [theirs.fileno(), self._file.descriptor], limits.memory_bytes
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "dlrm_bench.sandbox.worker", *map(str, descriptors), str(device)],
+                [sys.executable, "-m", "dlrm_bench.sandbox.worker", *map(str, [*descriptors, device, shared_bytes])],
                 cwd=self._workspace,
                 env=child_environment(self._workspace, str(Path(__file__).parents[2])),
-                stdin=subprocess.DEVNULL,
+                # Nothing is ever written to it: its end tells the child's supervisor that this process is gone.
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 pass_fds=descriptors,
@@ -95,19 +107,29 @@ class Child:
             )
         self._printed = _Drain(self._process.stdout, limits.kept_output_chars)
 
-    def load(self, source: str) -> None:
-        """Wait until the child is up, then import the submission in it."""
+    def wait(self) -> None:
+        """Wait until the child is up.
+
+        Raises:
+            SandboxError: it does not come up.
+        """
+        if self._up:
+            return
         try:
-            self._receive(Ready, self._limits.start_s)
+            ready: Ready = self._receive(Ready, self._limits.start_s)
         except SubmissionFailedError as error:
             raise SandboxError(f"the child did not come up: {error.message}") from error
-        self._left_s = self._limits.total_s
+        self._up, self.protections, self._left_s = True, ready.protections, self._limits.total_s
+        if self.device.type == "cpu":
+            self._memory = MemoryWatch(self._process.pid, self._limits.memory_bytes)
+
+    def load(self, source: str) -> None:
+        """Wait until the child is up, then import the submission in it."""
+        self.wait()
         path = Path(self._workspace, "submission.py")
         path.write_text(source)
         bounds = self._limits
-        request = Load(str(path), bounds.memory_bytes, bounds.file_bytes, bounds.open_files)
-        loaded: Loaded = self._ask(request, Loaded, bounds.load_s)
-        self.protections = loaded.protections
+        self._ask(Load(str(path), bounds.memory_bytes, bounds.file_bytes, bounds.open_files), Done, bounds.load_s)
 
     def build(self, init_inputs: list[Any], seed: int, precision: Precision) -> None:
         """Construct the model under `seed`, in float32, and cast it."""
@@ -129,18 +151,35 @@ class Child:
     def call(self, arguments: list[Argument], poison: int) -> Called:
         """Call the model once, over memory filled with the byte `poison`; the child keeps the output."""
         reply: Called = self._ask(Call(arguments, poison), Called, self._call_limit())
+        words = {name: printable(getattr(reply, name)) for name in ("kind", "dtype", "device")}
+        return msgspec.structs.replace(reply, **words)
+
+    def give(self, sets: list[list[Argument]]) -> None:
+        """Hand over the argument sets for the next `time`."""
+        self._ask(Give(sets), Done, self._limits.call_s)
+
+    def time(self, calls: int, flush_bytes: int, hold_cycles: int) -> Timed:
+        """Time `calls` calls over the given argument sets in turn; the child keeps the outputs."""
+        reply: Timed = self._ask(Time(calls, flush_bytes, hold_cycles), Timed, self._call_limit() + self._limits.call_s)
         return reply
 
-    def time(self, sets: list[list[Argument]], calls: int, flush_bytes: int, queue_ahead: bool) -> Timed:
-        """Time `calls` calls over the argument sets in turn; the child keeps the outputs."""
-        reply: Timed = self._ask(
-            Time(sets, calls, flush_bytes, queue_ahead), Timed, self._call_limit() + self._limits.call_s
-        )
-        return reply
+    def profile(self, calls: int, hold_cycles: int) -> Profiled:
+        """Time calls as `time` does, the L2 as it is, and have their kernels recorded."""
+        reply: Profiled = self._ask(Profile(calls, hold_cycles), Profiled, self._limits.call_s)
+        kernels = [msgspec.structs.replace(each, name=printable(each.name)) for each in reply.kernels]
+        return msgspec.structs.replace(reply, kernels=kernels)
 
     def fetch(self, call: int, into: TensorRef, as_returned: bool = False) -> None:
         """Have a kept output copied into the arena: as it is now, or as it was when the model returned it."""
         self._ask(Fetch(call, into, as_returned), Done, self._limits.call_s)
+
+    def pause(self) -> None:
+        """Stop the submission and all that it started, so that it takes nothing from others, until `resume`."""
+        signal_below(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        signal_below(self._process.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """End the child and all that it started, and remove what it wrote."""
@@ -150,6 +189,8 @@ class Child:
         self._channel.close()
         self._kill()
         self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._file.close()
         self._printed.close()
         if self._arena is not None:
@@ -163,6 +204,7 @@ class Child:
         return limit
 
     def _ask(self, request: Request, expected: type, limit: float) -> Any:
+        self._look_at_memory()
         try:
             self._channel.send(request)
         except ChannelClosedError:
@@ -173,7 +215,7 @@ class Child:
         # What counts is the time that a submission is asked for, not the time that it waits for others.
         limit, start = min(limit, max(0.0, self._left_s)), time.monotonic()
         try:
-            reply = self._channel.receive(Reply, limit)
+            reply = self._channel.receive(Reply, limit, self._look_at_memory)
             self._left_s -= time.monotonic() - start
         except ChannelTimeoutError:
             self._kill()
@@ -190,8 +232,15 @@ class Child:
             raise SubmissionFailedError("crash", f"an answer out of turn: {type(reply).__name__}")
         return reply
 
+    def _look_at_memory(self) -> None:
+        if self._memory is None or not self._memory.exceeded(0 if self._arena is None else self._arena.nbytes):
+            return
+        self._kill()
+        most = f"{self._limits.memory_bytes >> 20} MiB, shared memory and all its processes counted"
+        raise SubmissionFailedError("out_of_memory", f"took more memory than {most}")
+
     def _kill(self) -> None:
-        kill_tree(self._process.pid, f"HOME={self._workspace}".encode())
+        kill_tree(self._process.pid)
 
     def _ended(self) -> SubmissionFailedError:
         try:
@@ -199,7 +248,9 @@ class Child:
         except subprocess.TimeoutExpired:
             self._kill()
             return SubmissionFailedError("crash", "the process closed its channel")
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        number = -code if code < 0 else code - SIGNALLED
+        killed = number in list(signal.Signals)
+        how = f"was killed by {signal.Signals(number).name}" if killed else f"ended with exit code {code}"
         said = self._printed.last_line()
         return SubmissionFailedError("crash", f"the process {how} before it answered" + (f": {said}" if said else ""))
 
@@ -219,6 +270,11 @@ class ChildPool:
         while len(self._spares) < self._count:
             self._spares.append(Child(self._device, self._limits))
         return child
+
+    def settle(self) -> None:
+        """Wait until the children that were not taken are up, so that their start disturbs nobody."""
+        for spare in self._spares:
+            spare.wait()
 
     def close(self) -> None:
         """End the children that were not taken."""

@@ -83,4 +83,6 @@ def child_environment(workspace: str, package_root: str) -> dict[str, str]:
         "TMPDIR": workspace,
         "TRITON_CACHE_DIR": os.path.join(workspace, "triton"),
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(workspace, "inductor"),
+        # More threads are processes that each import torch first: longer than one problem's kernels take to compile.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }

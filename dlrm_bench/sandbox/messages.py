@@ -6,17 +6,20 @@ decode is the child's failure. Tensors travel as places in an arena that the par
 
 from __future__ import annotations
 
-import select
 import socket
-import struct
-import time
+from collections.abc import Callable
+from select import select
+from struct import pack, unpack
+from time import monotonic
 from typing import Any
 
 import msgspec
 
-from dlrm_bench.records import Failure, Precision, Record
+from dlrm_bench.records import Failure, Kernel, Precision, Record
 
 MAX_MESSAGE_BYTES = 16 << 20
+MOST_CHARS = 1500
+LOOK_EVERY_S = 0.1
 
 
 class TensorRef(Record, frozen=True, tag="tensor"):
@@ -76,16 +79,28 @@ class Call(Record, frozen=True, tag="call"):
     poison: int
 
 
-class Time(Record, frozen=True, tag="time"):
-    """Call the model `calls` times over the sets of arguments in turn, time each call, keep all outputs.
-
-    With `queue_ahead`, a GPU is kept busy until the host has queued the calls.
-    """
+class Give(Record, frozen=True, tag="give"):
+    """Sets of arguments for the next `Time`, which is then asked in a few bytes and answered at once."""
 
     sets: list[list[Argument]]
+
+
+class Time(Record, frozen=True, tag="time"):
+    """Call the model `calls` times over the sets given before in turn, time each call, keep all outputs.
+
+    A GPU is kept busy for `hold_cycles` of its clock first, so that the host has queued the calls before they run.
+    """
+
     calls: int
     flush_bytes: int
-    queue_ahead: bool
+    hold_cycles: int
+
+
+class Profile(Record, frozen=True, tag="profile"):
+    """Do what `Time` does, without flushes, and record the kernels that run meanwhile; a GPU only."""
+
+    calls: int
+    hold_cycles: int
 
 
 class Fetch(Record, frozen=True, tag="fetch"):
@@ -99,15 +114,11 @@ class Fetch(Record, frozen=True, tag="fetch"):
     as_returned: bool
 
 
-Request = Load | Attach | Build | Call | Time | Fetch
+Request = Load | Attach | Build | Call | Give | Time | Profile | Fetch
 
 
 class Ready(Record, frozen=True, tag="ready"):
-    """The child is up, torch imported."""
-
-
-class Loaded(Record, frozen=True, tag="loaded"):
-    """The submission is imported, and these protections were on while it was."""
+    """The child is up, torch imported, these protections on; nothing of a submission's has run yet."""
 
     protections: list[str]
 
@@ -117,7 +128,10 @@ class Done(Record, frozen=True, tag="done"):
 
 
 class Called(Record, frozen=True, tag="called"):
-    """What the model returned: the name of its type and, for a tensor, its facts."""
+    """What the model returned: the name of its type and, for a tensor, its facts.
+
+    Only one plain torch.Tensor is of the kind `Tensor`.
+    """
 
     kind: str
     dtype: str = ""
@@ -126,10 +140,16 @@ class Called(Record, frozen=True, tag="called"):
 
 
 class Timed(Record, frozen=True, tag="timed"):
-    """Time of each call, and of the whole block on the host after everything on the device had ended."""
+    """Time of each call; sent after everything on the device has ended."""
 
     times_us: list[float]
-    host_us: float
+
+
+class Profiled(Record, frozen=True, tag="profiled"):
+    """Time of each call by the events, and the kernels of a call by the driver's record."""
+
+    times_us: list[float]
+    kernels: list[Kernel]
 
 
 class Failed(Record, frozen=True, tag="failed"):
@@ -139,7 +159,12 @@ class Failed(Record, frozen=True, tag="failed"):
     message: str
 
 
-Reply = Ready | Loaded | Done | Called | Timed | Failed
+Reply = Ready | Done | Called | Timed | Profiled | Failed
+
+
+def printable(text: str) -> str:
+    """Return the beginning of a text with a blank for every character that is none: control, colour, line end."""
+    return "".join(each if each.isprintable() else " " for each in text[:MOST_CHARS])
 
 
 class ChannelClosedError(Exception):
@@ -169,28 +194,29 @@ class Channel:
         """
         payload = self._encode(message)
         try:
-            self._socket.sendall(struct.pack("<I", len(payload)) + payload)
+            self._socket.sendall(pack("<I", len(payload)) + payload)
         except OSError as error:
             raise ChannelClosedError(str(error)) from error
 
-    def receive(self, expected: Any, timeout: float | None = None) -> Any:
+    def receive(self, expected: Any, timeout: float | None = None, meanwhile: Callable[[], None] = lambda: None) -> Any:
         """Return the next message, decoded strictly as `expected`.
 
         Args:
             expected: a type that msgspec can decode.
             timeout: seconds to wait for the whole message; forever if left out.
+            meanwhile: called now and then while nothing comes.
 
         Raises:
             ChannelClosedError: the other side is gone.
             ChannelTimeoutError: the message did not come whole in time.
             GarbageError: what came is too long, or is no such message.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        (length,) = struct.unpack("<I", self._exactly(4, deadline))
+        deadline = None if timeout is None else monotonic() + timeout
+        (length,) = unpack("<I", self._exactly(4, deadline, meanwhile))
         if length > MAX_MESSAGE_BYTES:
             raise GarbageError(f"a message of {length} bytes")
         try:
-            return msgspec.msgpack.decode(self._exactly(length, deadline), type=expected)
+            return msgspec.msgpack.decode(self._exactly(length, deadline, meanwhile), type=expected)
         except msgspec.DecodeError as error:
             raise GarbageError(str(error)) from error
 
@@ -198,13 +224,11 @@ class Channel:
         """Close this side."""
         self._socket.close()
 
-    def _exactly(self, count: int, deadline: float | None) -> bytes:
+    def _exactly(self, count: int, deadline: float | None, meanwhile: Callable[[], None]) -> bytes:
         data = bytearray()
         while len(data) < count:
             if deadline is not None:
-                left = deadline - time.monotonic()
-                if left <= 0 or not select.select([self._socket], [], [], left)[0]:
-                    raise ChannelTimeoutError
+                self._wait(deadline, meanwhile)
             try:
                 piece = self._socket.recv(count - len(data))
             except OSError as error:
@@ -213,3 +237,10 @@ class Channel:
                 raise ChannelClosedError
             data += piece
         return bytes(data)
+
+    def _wait(self, deadline: float, meanwhile: Callable[[], None]) -> None:
+        while (left := deadline - monotonic()) > 0:
+            if select([self._socket], [], [], min(left, LOOK_EVERY_S))[0]:
+                return
+            meanwhile()
+        raise ChannelTimeoutError

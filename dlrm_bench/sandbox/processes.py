@@ -1,4 +1,4 @@
-"""End a process and everything that it started."""
+"""Find, count and end a process and everything that it started."""
 
 from __future__ import annotations
 
@@ -10,30 +10,35 @@ from pathlib import Path
 ROUNDS = 20
 
 
-def kill_tree(root: int, marker: bytes) -> None:
+def kill_tree(root: int) -> None:
     """Kill a process and all its descendants, those in other sessions and process groups too.
 
     The root is stopped first and killed last: it is the reaper of its descendants, so that while it lives none of them
-    can slip out of its tree. What an already dead root left behind is known by its environment.
-
-    Args:
-        root: the process, which leads its own group.
-        marker: bytes that the root's environment holds, and no other process's but its descendants'.
+    can slip out of its tree.
     """
     _signal(root, signal.SIGSTOP)
+    kill_below(root)
+    _signal(root, signal.SIGKILL)
+
+
+def kill_below(root: int) -> None:
+    """Kill all descendants of a process."""
     for _ in range(ROUNDS):
-        below = _descendants(root)
+        below = descendants(root)
         if not below:
             break
         for process in below:
             _signal(process, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(root, signal.SIGKILL)
-    for process in [root, *_marked(marker)]:
-        _signal(process, signal.SIGKILL)
 
 
-def _descendants(root: int) -> list[int]:
+def signal_below(root: int, number: signal.Signals) -> None:
+    """Send a signal to all descendants of a process."""
+    for process in descendants(root):
+        _signal(process, number)
+
+
+def descendants(root: int) -> list[int]:
+    """Return the processes below a process that have not ended."""
     children: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):
@@ -45,15 +50,6 @@ def _descendants(root: int) -> list[int]:
         below = children.get(waiting.pop(), [])
         found += below
         waiting += below
-    return found
-
-
-def _marked(marker: bytes) -> list[int]:
-    found = []
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if marker in environment.read_bytes():
-                found.append(int(environment.parent.name))
     return found
 
 

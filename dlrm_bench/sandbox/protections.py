@@ -1,95 +1,76 @@
 """What the child gives up before it imports a submission.
 
-Each protection is tried, and the ones that the system granted are reported: `landlock_files` (nothing outside its own
-folder can be written), `landlock_network` (no TCP), `landlock_signals` (no signal to a process outside), `no_network`
-(an empty network namespace), `reaper` (whatever it starts stays below it, and dies with it). The numbers are Linux's:
-landlock(7), prctl(2), unshare(2).
+Each protection is tried, and the ones that the system granted are reported by name:
+
+- `reaper`: whatever it starts stays below its supervisor, and dies with it.
+- `no_network`: a network with nothing in it.
+- `own_processes`: it sees no process but its own, reaches none, and all of them die at once.
+- `own_shared_memory`: /dev/shm and System V's shared memory are its own, bounded, and end with it.
+- `no_capabilities`: none of root's privileges but that of reading.
+- `landlock_files`: no writing outside its folder and a few devices; neither the kernel's settings nor a process below
+  /proc; no tracing of processes outside.
+- `landlock_network`: no TCP.
+- `landlock_signals`: no signal to a process outside.
+- `system_calls`: no limits, priorities, cores, memory or descriptors of other processes, no keys, mounts and the like.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
+from dlrm_bench.records import Finding
+from dlrm_bench.sandbox.capabilities import drop_capabilities
+from dlrm_bench.sandbox.landlock import restrict_writes
+from dlrm_bench.sandbox.linux import PR_SET_NO_NEW_PRIVS, prctl
+from dlrm_bench.sandbox.namespaces import isolate
+from dlrm_bench.sandbox.seccomp import refuse_calls
 
-SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
-LANDLOCK_CREATE_RULESET_VERSION = 1
-LANDLOCK_RULE_PATH_BENEATH = 1
-WRITE_FILE, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 4, 1 << 5
-MAKE_ANY, REFER, TRUNCATE = 0b1111111 << 6, 1 << 13, 1 << 14
-TCP = 0b11
-SCOPES = 0b11
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER = 1, 38, 36
-SIGKILL = 9
-CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
-WRITABLE_DEVICES = ("/dev", "/proc")
-
-
-class _Ruleset(ctypes.Structure):
-    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
-
-
-class _PathBeneath(ctypes.Structure):
-    _pack_ = 1
-    _layout_ = "ms"
-    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+WITHOUT = {
+    ("landlock_files",): "can write wherever you can",
+    ("landlock_files", "own_processes"): "can look into your other processes",
+    ("no_network", "landlock_network"): "can use the network",
+    ("landlock_signals", "own_processes"): "can signal your other processes",
+    ("system_calls", "own_processes"): "can change limits, priorities and cores of your other processes",
+    ("no_capabilities",): "keeps your privileges",
+    ("reaper", "own_processes"): "can leave processes behind",
+    ("own_shared_memory",): "can leave files in /dev/shm",
+}
+"""What a submission can do if none of some protections is on."""
 
 
-def isolate_network() -> list[str]:
-    """Move to a network namespace with nothing in it; only a process with one thread can."""
-    unshare = getattr(_LIBC, "unshare", None)
-    if unshare is None:
-        return []
-    granted = unshare(CLONE_NEWNET) == 0 or unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0
-    return ["no_network"] if granted else []
+def before_torch(descriptors: Sequence[int], shared_bytes: int, device: str) -> list[str]:
+    """Put the child into a process and namespaces of its own, and on a CPU give up all the rest.
 
-
-def stay_in_reach() -> list[str]:
-    """Die with the parent, and be the one that orphans among the descendants fall to."""
-    if not hasattr(_LIBC, "prctl"):
-        return []
-    _LIBC.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
-    return ["reaper"] if _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 else []
-
-
-def restrict_writes(folders: Sequence[str]) -> list[str]:
-    """Give up writing outside `folders` and the devices, TCP, and signals to processes outside.
-
-    Binds the calling thread and every thread and process that it starts from now on.
+    Args:
+        descriptors: those that only the child is to hold.
+        shared_bytes: room in /dev/shm.
+        device: what the child will run on.
     """
-    if not hasattr(_LIBC, "syscall"):
-        return []
-    version = _LIBC.syscall(SYS_LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION)
-    if version < 1:
-        return []
-    files = WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_ANY
-    files |= (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
-    rules = _Ruleset(files, TCP if version >= 4 else 0, SCOPES if version >= 6 else 0)
-    ruleset = _LIBC.syscall(SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(rules), ctypes.sizeof(rules), 0)
-    if ruleset < 0:
-        return []
-    for folder in (*folders, *WRITABLE_DEVICES):
-        _allow_beneath(ruleset, folder, files)
-    _LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    granted = _LIBC.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0
-    os.close(ruleset)
-    names = [
-        "landlock_files",
-        *(["landlock_network"] if rules.network else []),
-        *(["landlock_signals"] if rules.scopes else []),
-    ]
-    return names if granted else []
+    on_gpu = device != "cpu"
+    granted = isolate(descriptors, shared_bytes, on_gpu)
+    # While there is one thread, so that it binds all; but NVIDIA's driver must be set up first.
+    return granted if on_gpu else [*granted, *give_up(on_gpu)]
 
 
-def _allow_beneath(ruleset: int, folder: str, allowed: int) -> None:
-    if not Path(folder).is_dir():
-        return
-    number = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-    try:
-        rule = _PathBeneath(allowed, number)
-        _LIBC.syscall(SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, ctypes.byref(rule), 0)
-    finally:
-        os.close(number)
+def after_torch(device: str) -> list[str]:
+    """On a GPU give up what could not be given up before."""
+    return [] if device == "cpu" else give_up(on_gpu=True)
+
+
+def give_up(on_gpu: bool) -> list[str]:
+    """Give up writing outside the working folder, privileges, and system calls that nobody needs."""
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    return [*drop_capabilities(), *restrict_writes([os.getcwd()]), *refuse_calls(on_gpu)]
+
+
+def finding(granted: Collection[str], on_gpu: bool) -> Finding:
+    """Say what a submission can do here that it could not if the system granted every protection."""
+    missing = {names: without for names, without in WITHOUT.items() if not set(names) & set(granted)}
+    if on_gpu:
+        missing.pop(("own_shared_memory",), None)
+    if not missing:
+        return Finding("protections", True, ", ".join(granted))
+    message = f"a submission {', '.join(missing.values())}: {', '.join(names[0] for names in missing)} not granted here"
+    mend = "Linux 6.12 with Landlock grants all where neither a container nor a setting forbids user namespaces"
+    return Finding("protections", False, f"{message}; {mend}")

@@ -1,7 +1,9 @@
 """Time calls inside the child.
 
-What the loops need is bound here, when this module is imported, which is before any submission is: replacing
-`torch.cuda.Event` or `time.perf_counter_ns` later changes nothing. The parent trusts none of it alone.
+All that the loops need lies in variables that no other code has a name for, bound before any submission is imported:
+replacing `torch.cuda.Event` or `time.perf_counter_ns` later changes nothing, and while calls are running neither their
+times nor their outputs are in a list that has a name. Python lets a patient submission reach even those, through the
+frames above its own or the garbage collector: the parent trusts no time alone.
 """
 
 from __future__ import annotations
@@ -12,84 +14,70 @@ from typing import Any
 
 import torch
 
-_Event = torch.cuda.Event
-_synchronize = torch.cuda.synchronize
-_sleep = getattr(torch.cuda, "_sleep", None)
-CYCLES_PER_US = 2000
+Model = Callable[..., Any]
+Sets = Sequence[Sequence[Any]]
+Block = Callable[[Model, Sets, int, int, int], tuple[list[float], list[Any]]]
+"""Calls a model a number of times over argument sets in turn.
+
+Takes the model, the sets, the number of calls, the bytes of the buffer that is overwritten before each call to empty
+the L2 (0 for none), and the cycles that a GPU is kept busy first, so that the host has queued the calls before they run
+and no launch is measured as kernel time. Returns the microseconds of each call, and what each returned.
+"""
 
 
-class Stopwatch:
-    """Times blocks of calls on one device, and keeps what the calls returned."""
+def stopwatch(device: torch.device) -> Block:
+    """Return what times blocks of calls on a device."""
+    return _cuda_stopwatch(device) if device.type == "cuda" else _cpu_stopwatch()
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._flush: torch.Tensor | None = None
-        self.outputs: list[Any] = []
 
-    def block(
-        self, call: Callable[..., Any], sets: Sequence[Sequence[Any]], calls: int, flush_bytes: int, queue_ahead: bool
-    ) -> tuple[list[float], float]:
-        """Call `calls` times over the argument sets in turn.
+def _cpu_stopwatch() -> Block:
+    clock, each_of, as_list, numbers = perf_counter_ns, map, list, range
 
-        Args:
-            call: the model.
-            sets: argument lists.
-            calls: how many.
-            flush_bytes: size of the buffer that is overwritten before each call to empty the L2; 0 for none.
-            queue_ahead: keep a GPU busy until the host has queued the calls.
-
-        Returns:
-            The microseconds of each call, and of the whole block on the host.
-        """
-        self.outputs = []
-        if self._device.type == "cuda":
-            return self._cuda_block(call, sets, calls, flush_bytes, queue_ahead)
-        return self._cpu_block(call, sets, calls)
-
-    def _cpu_block(
-        self, call: Callable[..., Any], sets: Sequence[Sequence[Any]], calls: int
-    ) -> tuple[list[float], float]:
-        times, begin = [], perf_counter_ns()
-        for i in range(calls):
-            arguments = sets[i % len(sets)]
-            start = perf_counter_ns()
+    def block(call: Model, sets: Sets, calls: int, flush_bytes: int, hold_cycles: int) -> tuple[list[float], list[Any]]:
+        def timed(i: int) -> tuple[int, Any]:
+            arguments = sets[i % count]
+            start = clock()
             output = call(*arguments)
-            times.append((perf_counter_ns() - start) / 1e3)
-            self.outputs.append(output)
-        return times, (perf_counter_ns() - begin) / 1e3
+            return clock() - start, output
 
-    def _cuda_block(
-        self, call: Callable[..., Any], sets: Sequence[Sequence[Any]], calls: int, flush_bytes: int, queue_ahead: bool
-    ) -> tuple[list[float], float]:
-        flush = self._flush_buffer(flush_bytes)
-        marks = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in range(calls)]  # type: ignore[no-untyped-call]
-        launch_us = self._launch_time(call, sets[0]) if queue_ahead else 0.0
-        _synchronize(self._device)
-        begin = perf_counter_ns()
-        if _sleep is not None and queue_ahead:
-            # The GPU waits while the host queues, so that no launch is measured as kernel time.
-            _sleep(int(calls * launch_us * CYCLES_PER_US))
-        for i, (start, end) in enumerate(marks):
-            arguments = sets[i % len(sets)]
+        count = len(sets)
+        done = as_list(each_of(timed, numbers(calls)))
+        return [nanoseconds / 1e3 for nanoseconds, _ in done], [output for _, output in done]
+
+    return block
+
+
+def _cuda_stopwatch(device: torch.device) -> Block:
+    each_of, as_list, numbers, both = map, list, range, zip
+    event: Any = torch.cuda.Event
+    sleep: Any = torch.cuda._sleep
+    synchronize = torch.cuda.synchronize
+    empty, zero = torch.empty, torch.Tensor.zero_
+    held: torch.Tensor | None = None
+
+    def flush_buffer(nbytes: int) -> torch.Tensor | None:
+        nonlocal held
+        if nbytes and (held is None or held.numel() != nbytes):
+            held = empty(nbytes, dtype=torch.uint8, device=device)
+        return held if nbytes else None
+
+    def block(call: Model, sets: Sets, calls: int, flush_bytes: int, hold_cycles: int) -> tuple[list[float], list[Any]]:
+        def marked(i: int, start: Any, end: Any) -> Any:
+            arguments = sets[i % count]
             if flush is not None:
-                flush.zero_()
+                zero(flush)
             start.record()
             output = call(*arguments)
             end.record()
-            self.outputs.append(output)
-        _synchronize(self._device)
-        host_us = (perf_counter_ns() - begin) / 1e3
-        return [start.elapsed_time(end) * 1e3 for start, end in marks], host_us
+            return output
 
-    def _launch_time(self, call: Callable[..., Any], arguments: Sequence[Any]) -> float:
-        _synchronize(self._device)
-        start = perf_counter_ns()
-        call(*arguments)
-        return (perf_counter_ns() - start) / 1e3
+        flush, count = flush_buffer(flush_bytes), len(sets)
+        starts, ends = ([event(enable_timing=True) for _ in numbers(calls)] for _ in numbers(2))
+        synchronize(device)
+        if hold_cycles:
+            sleep(hold_cycles)
+        outputs = as_list(each_of(marked, numbers(calls), starts, ends))
+        synchronize(device)
+        return [start.elapsed_time(end) * 1e3 for start, end in both(starts, ends)], outputs
 
-    def _flush_buffer(self, nbytes: int) -> torch.Tensor | None:
-        if nbytes == 0:
-            return None
-        if self._flush is None or self._flush.numel() != nbytes:
-            self._flush = torch.empty(nbytes, dtype=torch.uint8, device=self._device)
-        return self._flush
+    return block

@@ -1,32 +1,41 @@
 """The child: imports one submission, builds its model and calls it when the parent asks.
 
-Started as `python -m dlrm_bench.sandbox.worker CHANNEL ARENA DEVICE`, the first two being file descriptors.
+Started as `python -m dlrm_bench.sandbox.worker CHANNEL ARENA DEVICE SHARED`: two file descriptors, a device, and the
+bytes of room in /dev/shm.
+
+The submission runs in the same process, and nothing in Python is out of its reach for good: through frames, the garbage
+collector or native code it finds what is below. What is easy is made useless here: modes of torch and names that it
+replaces. The judge in the parent relies on nothing but outputs and its own clock.
 """
 
 from __future__ import annotations
 
 import sys
 
-from dlrm_bench.sandbox.protections import isolate_network, restrict_writes, stay_in_reach
+from dlrm_bench.sandbox.protections import after_torch, before_torch
 
-# Before torch is imported: only a process with one thread can change its namespaces.
-EARLY_PROTECTIONS = [*isolate_network(), *stay_in_reach()] if __name__ == "__main__" else []
+PROTECTIONS: list[str] = []
+if __name__ == "__main__":
+    PROTECTIONS += before_torch([int(each) for each in sys.argv[1:3]], int(sys.argv[4]), sys.argv[3])
 
 import contextlib  # noqa: E402
 import importlib.util  # noqa: E402
-import os  # noqa: E402
 import resource  # noqa: E402
 import socket  # noqa: E402
 import traceback  # noqa: E402
+from collections.abc import Callable, Iterator  # noqa: E402
 from pathlib import Path  # noqa: E402
+from types import ModuleType  # noqa: E402
 from typing import Any  # noqa: E402
 
 import torch  # noqa: E402
 
+import dlrm_bench  # noqa: E402
 from dlrm_bench.errors import CannotRunError  # noqa: E402
 from dlrm_bench.precisions import DTYPES  # noqa: E402
 from dlrm_bench.records import Failure  # noqa: E402
 from dlrm_bench.sandbox.arena import MappedArena, view_of  # noqa: E402
+from dlrm_bench.sandbox.kernels import kernel_timer  # noqa: E402
 from dlrm_bench.sandbox.messages import (  # noqa: E402
     Argument,
     Attach,
@@ -38,23 +47,34 @@ from dlrm_bench.sandbox.messages import (  # noqa: E402
     Done,
     Failed,
     Fetch,
+    Give,
     Load,
-    Loaded,
+    Profile,
+    Profiled,
     Ready,
     Reply,
     Request,
     TensorRef,
     Time,
     Timed,
+    printable,
 )
 from dlrm_bench.sandbox.poison import poisoned  # noqa: E402
-from dlrm_bench.sandbox.stopwatch import Stopwatch  # noqa: E402
+from dlrm_bench.sandbox.stopwatch import stopwatch  # noqa: E402
 
 KEPT_CALLS = 3
-MESSAGE_CHARS = 1500
 OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory")
 # Bound before any submission is imported, so that replacing them later changes nothing here.
 _Tensor, _clone, _copy_into, _synchronize = torch.Tensor, torch.Tensor.clone, torch.Tensor.copy_, torch.cuda.synchronize
+_type, _list = type, list
+_NoFunctionModes, _NoDispatchModes = torch._C.DisableTorchFunction, torch._C._DisableTorchDispatch
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """While it lasts no mode of torch's sees what is called, be it one that the submission has left on."""
+    with _NoFunctionModes(), _NoDispatchModes():
+        yield
 
 
 class Runner:
@@ -63,41 +83,38 @@ class Runner:
     def __init__(self, device: torch.device, arena_descriptor: int) -> None:
         self._device = device
         self._arena_descriptor = arena_descriptor
-        self._stopwatch = Stopwatch(device)
+        self._stopwatch = stopwatch(device)
+        self._kernel_timer = kernel_timer(self._stopwatch)
         self._arena: MappedArena | None = None
         self._path = ""
         self._class: Any = None
         self._model: Any = None
+        self._sets: list[list[Any]] = []
         self._outputs: list[Any] = []
         self._as_returned: list[Any] = []
+        # Bound now, so that methods replaced later are not what is called.
+        self._carry_out: dict[type[Request], Callable[[Any], Reply]] = {
+            Load: self._load,
+            Attach: self._attach,
+            Build: self._build,
+            Call: self._call,
+            Give: self._give,
+            Time: self._time,
+            Profile: self._profile,
+            Fetch: self._fetch,
+        }
 
     def handle(self, request: Request) -> Reply:
         """Carry out one request; whatever the submission's code raises becomes a `Failed`."""
         try:
-            return self._carry_out(request)
+            return self._carry_out[type(request)](request)
         except BaseException as error:
             return Failed(_status(error, loading=isinstance(request, Load)), _describe(error, self._path))
 
-    def _carry_out(self, request: Request) -> Reply:
-        match request:
-            case Load():
-                return self._load(request)
-            case Attach():
-                self._attach(request)
-            case Build():
-                self._build(request)
-            case Call():
-                return self._call(request)
-            case Time():
-                return self._time(request)
-            case Fetch():
-                self._fetch(request)
-        return Done()
-
-    def _load(self, request: Load) -> Loaded:
+    def _load(self, request: Load) -> Done:
         self._path = request.path
         _set_limits(self._device, request)
-        protections = [*EARLY_PROTECTIONS, *restrict_writes([os.path.dirname(request.path)])]
+        _hide_own_modules()
         spec = importlib.util.spec_from_file_location("submission", request.path)
         assert spec is not None
         assert spec.loader is not None
@@ -107,54 +124,69 @@ class Runner:
         self._class = getattr(module, "ModelNew", None)
         if not isinstance(self._class, type):
             raise ImportError("the file defines no class ModelNew")
-        return Loaded(protections)
+        return Done()
 
-    def _attach(self, request: Attach) -> None:
+    def _attach(self, request: Attach) -> Done:
         self._outputs, self._as_returned = [], []
         if self._arena is not None:
             self._arena.close()
-        self._arena = MappedArena(request.arena, self._device, self._arena_descriptor)
+        with undisturbed():
+            self._arena = MappedArena(request.arena, self._device, self._arena_descriptor)
+        return Done()
 
-    def _build(self, request: Build) -> None:
+    def _build(self, request: Build) -> Done:
         self._model, self._outputs, self._as_returned = None, [], []
         with torch.device(self._device):
             torch.manual_seed(request.seed)
             model = self._class(*request.init_inputs)
         self._model = model.to(device=self._device, dtype=DTYPES[request.precision])
+        return Done()
 
     def _call(self, request: Call) -> Called:
-        arguments = [self._argument(each) for each in request.arguments]
+        arguments = self._arguments(request.arguments)
         with torch.no_grad(), poisoned(self._device, request.poison):
             output = self._model(*arguments)
-            # On the stream that the caller uses: work that the submission left on another one is not waited for.
-            as_returned = _clone(output) if type(output) is _Tensor else output
+            with undisturbed():
+                # On the stream that the caller uses: work that the submission left on another one is not waited for.
+                as_returned = _clone(output) if _type(output) is _Tensor else output
         self._finish()
         self._outputs = [*self._outputs[1 - KEPT_CALLS :], output]
         self._as_returned = [*self._as_returned[1 - KEPT_CALLS :], as_returned]
-        if type(output) is not _Tensor:
-            return Called(type(output).__name__)
-        return Called("Tensor", str(output.dtype).removeprefix("torch."), tuple(output.shape), output.device.type)
+        with undisturbed():
+            return _facts(output)
+
+    def _give(self, request: Give) -> Done:
+        self._outputs, self._as_returned = [], []
+        self._sets = [self._arguments(each) for each in request.sets]
+        return Done()
 
     def _time(self, request: Time) -> Timed:
-        sets = [[self._argument(each) for each in one] for one in request.sets]
-        self._outputs, self._as_returned = [], []
         with torch.no_grad():
-            times, host = self._stopwatch.block(
-                self._model, sets, request.calls, request.flush_bytes, request.queue_ahead
+            times, self._outputs = self._stopwatch(
+                self._model, self._sets, request.calls, request.flush_bytes, request.hold_cycles
             )
-        self._outputs = self._stopwatch.outputs
-        return Timed(times, host)
+        return Timed(times)
 
-    def _fetch(self, request: Fetch) -> None:
+    def _profile(self, request: Profile) -> Profiled:
+        with torch.no_grad():
+            return Profiled(*self._kernel_timer(self._model, self._sets, request.calls, request.hold_cycles))
+
+    def _fetch(self, request: Fetch) -> Done:
         kept = self._as_returned if request.as_returned else self._outputs
-        target, output = self._view(request.into), kept[request.call]
-        if type(output) is not _Tensor or output.shape != target.shape or output.dtype != target.dtype:
-            raise TypeError(f"forward returned {type(output).__name__} while it was timed, not what it returned before")
-        _copy_into(target, output)
+        if _type(kept) is not _list:
+            raise TypeError("what forward returned is kept in a list, and somebody has replaced it")
+        with undisturbed():
+            target, output = self._view(request.into), kept[request.call]
+            if _type(output) is not _Tensor or output.shape != target.shape or output.dtype != target.dtype:
+                raise TypeError(f"forward returned {_name(output)} while it was timed, not what it returned before")
+            # By a copy, since an output may be the very memory that it is wanted in.
+            _copy_into(target, _clone(output))
         self._finish()
+        return Done()
 
-    def _argument(self, argument: Argument) -> Any:
-        return self._view(argument) if isinstance(argument, TensorRef) else argument
+    def _arguments(self, arguments: list[Argument]) -> list[Any]:
+        with undisturbed():
+            return [self._view(each) if isinstance(each, TensorRef) else each for each in arguments]
 
     def _view(self, ref: TensorRef) -> torch.Tensor:
         assert self._arena is not None
@@ -163,6 +195,25 @@ class Runner:
     def _finish(self) -> None:
         if self._device.type == "cuda":
             _synchronize(self._device)
+
+
+def _facts(output: Any) -> Called:
+    if _type(output) is not _Tensor:
+        return Called(_name(output))
+    return Called("Tensor", str(output.dtype).removeprefix("torch."), tuple(output.shape), output.device.type)
+
+
+def _name(output: Any) -> str:
+    name = printable(_type(output).__name__)
+    return name if _type(output) is _Tensor or name != "Tensor" else "an object of another class named Tensor"
+
+
+def _hide_own_modules() -> None:
+    """Take the modules of this process out of reach of an import: whoever asks for them by name gets new ones."""
+    for name in [each for each in sys.modules if f"{each}.".startswith(f"{dlrm_bench.__name__}.sandbox.")]:
+        del sys.modules[name]
+    vars(dlrm_bench).pop("sandbox", None)
+    sys.modules["__main__"] = ModuleType("__main__")
 
 
 def _set_limits(device: torch.device, limits: Load) -> None:
@@ -195,7 +246,7 @@ def _describe(error: BaseException, path: str) -> str:
     where = f" (line {lines[-1]})" if lines else ""
     if isinstance(error, SyntaxError) and error.lineno:
         first_line, where = str(error.msg), f" (line {error.lineno})"
-    return f"{type(error).__name__}: {first_line}"[:MESSAGE_CHARS] + where
+    return printable(f"{type(error).__name__}: {first_line}") + where
 
 
 def main() -> None:
@@ -207,10 +258,11 @@ def main() -> None:
         torch.cuda.set_device(device)
         torch.zeros(1, device=device)
     torch.backends.cudnn.allow_tf32 = False
+    send, receive, handle = channel.send, channel.receive, runner.handle
     with contextlib.suppress(ChannelClosedError):
-        channel.send(Ready())
+        send(Ready([*PROTECTIONS, *after_torch(device.type)]))
         while True:
-            channel.send(runner.handle(channel.receive(Request)))
+            send(handle(receive(Request)))
 
 
 if __name__ == "__main__":

@@ -7,29 +7,38 @@ from collections.abc import Sequence
 import numpy as np
 
 from dlrm_bench.records import Comparison, Effort, Measurement, Outcome, Reason, status_of
-from dlrm_bench.timing.race import Contestant, Race
+from dlrm_bench.timing.contestant import Contestant
+from dlrm_bench.timing.race import Race
 from dlrm_bench.timing.roofline import Ceilings, roofline
-from dlrm_bench.timing.statistics import distance, noise_of, paired_speedup
+from dlrm_bench.timing.statistics import distance, paired_speedup
 
-LAUNCH_ALLOWANCE_US = {"cuda_events": 200.0, "cpu_perf_counter": 1000.0}
-"""What a call may take on the host beyond the time it claims: queueing on a GPU, the loop on a CPU."""
-EXPLAINED = 0.5
-"""Share of the rest of the parent's own time that the claimed time must explain."""
+ASKING_US = {"cuda_events": 600.0, "cpu_perf_counter": 150.0}
+LOOP_US = {"cuda_events": 20.0, "cpu_perf_counter": 10.0}
+"""What of a block's time on the parent's clock may go into asking for it, and into the loop around each call: a third
+more than what was seen of kernels that hide nothing."""
+EXPLAINED = 0.75
+"""Share of the rest that the claimed times must explain."""
+LEAST_NOISE = 0.005
+"""How far two children that run the same code may lie apart for good: their memory lies elsewhere."""
 IMPOSSIBLE = 1.05
 """Share of its floor that no honest kernel reaches."""
 
 
-def refuse(submission: Contestant, race: Race, ceilings: Ceilings | None) -> Reason | None:
+def refuse(submission: Contestant, race: Race, calls: int, ceilings: Ceilings | None) -> Reason | None:
     """Return why a submission's time is not believed, if it is not.
 
-    Two ways: it claims far less than the parent's own clock saw pass (work on another stream or thread, a tampered
-    timer), or less than its bytes or operations need on this device.
+    Three ways: it claims less than the parent's own clock saw pass (work on another stream or thread, a tampered timer)
+    or more (a flush left out), or less than its bytes or operations need on this device.
+
+    The parent's clock is believed in the block where it says least: what a machine does beside only adds to it, and
+    the work has to be done in every block, since each has inputs of its own.
     """
     claimed = float(np.median(submission.block_us))
-    seen = EXPLAINED * (submission.wall_us - LAUNCH_ALLOWANCE_US[race.clock])
-    if claimed < seen:
-        message = f"claims {claimed:.1f} us a call, but {submission.wall_us:.1f} us passed on the parent's own clock"
-        return Reason("time_not_explained", message, value=claimed, threshold=seen)
+    passed = min(submission.wall_us)
+    needed = EXPLAINED * (passed - LOOP_US[race.clock] - ASKING_US[race.clock] / calls)
+    if claimed < needed or EXPLAINED * claimed > max(submission.wall_us):
+        message = f"claims {claimed:.1f} us a call, but {passed:.1f} us passed on the parent's own clock"
+        return Reason("time_not_explained", message, value=claimed, threshold=needed)
     costs = race.costs
     if costs is None or ceilings is None:
         return None
@@ -44,7 +53,7 @@ def refuse(submission: Contestant, race: Race, ceilings: Ceilings | None) -> Rea
 
 def measurement(
     submission: Contestant,
-    control: Contestant | None,
+    control: Contestant,
     baselines: Sequence[tuple[Contestant, str]],
     race: Race,
     effort: Effort,
@@ -55,30 +64,27 @@ def measurement(
 
     Args:
         submission: the submission, after the race.
-        control: the same submission in another child, if it ran.
+        control: the same submission in another child.
         baselines: the baselines, each with a line on what it is.
         race: what they ran in.
         effort: how long.
         calls: in each block.
         ceilings: the device's, on a GPU.
     """
-    ratio = None
-    if control is not None and control.reason is None:
-        ratio = paired_speedup(submission.by_round(), control.by_round())
-    others = [each.by_round() for each, _ in baselines if each.reason is None]
-    noise = (
-        distance(ratio) if ratio else max((noise_of(submission.by_round() / other) for other in others), default=0.0)
-    )
+    ratio = paired_speedup(submission.by_round(), control.by_round())
+    noise = max(LEAST_NOISE, distance(ratio))
     median_us = float(np.median(submission.block_us))
     costs = race.costs
     return Measurement(
         clock=race.clock,
-        cold=race.flush_bytes > 0,
+        case=race.case,
+        cold=race.clock_costs.flush_bytes > 0,
         effort=effort,
         median_us=median_us,
-        wall_us=submission.wall_us,
+        wall_us=min(submission.wall_us),
+        host_us=submission.host_us,
         noise=noise,
-        control=ratio.median if ratio else None,
+        control=ratio.median,
         comparisons=[_compare(submission, each, about, noise) for each, about in baselines],
         costs=costs,
         roofline=roofline(costs, ceilings, median_us) if costs and ceilings else None,

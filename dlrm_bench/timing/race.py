@@ -7,98 +7,86 @@ all contestants, and outputs of timed calls are taken back at random and judged 
 
 from __future__ import annotations
 
-import math
+import contextlib
 import random
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from dlrm_bench.correctness.bench import Bench, most_kept_calls, room_for_inputs
+from dlrm_bench.correctness.bench import most_kept_calls, room_for_inputs
 from dlrm_bench.correctness.judge import fresh_seed
-from dlrm_bench.correctness.oracle import Oracle, Trial
-from dlrm_bench.problems import DEFAULT_CASE, Problem
-from dlrm_bench.records import Clock, Costs, Effort, Precision, Reason, Size, failure
-from dlrm_bench.sandbox.child import Child, SubmissionFailedError
+from dlrm_bench.correctness.oracle import Oracle
+from dlrm_bench.problems import Problem
+from dlrm_bench.records import Clock, Costs, Effort, Precision, Reason, SecondClock, Size, failure
+from dlrm_bench.sandbox.child import SubmissionFailedError
+from dlrm_bench.timing.contestant import Contestant
 from dlrm_bench.timing.costs import count_costs
-from dlrm_bench.timing.plans import FEWEST_CALLS, FLUSH_BYTES, FRESH_BYTES, JUDGED_SHARE, PLANS, Plan
+from dlrm_bench.timing.device import ClockCosts
+from dlrm_bench.timing.plans import FEWEST_CALLS, FRESH_BYTES, JUDGED_CALLS, JUDGED_SHARE, PLANS, Plan
+from dlrm_bench.timing.second_clock import second_clock
 from dlrm_bench.timing.statistics import paired_speedup
+from dlrm_bench.timing.telemetry import Sensors
 
 ENTRY_TRIALS = 3
-WALL_BLOCKS = 5
-WALL_CALLS = 20
-
-
-@dataclass
-class Contestant:
-    """A child whose submission takes part, and what was measured of it.
-
-    Attributes:
-        name: its label.
-        child: the child, submission imported.
-        reason: why it is out of the race, if it is.
-        block_us: median of each block, in the order they were run.
-        wall_us: time of a call by the parent's own clock, without flushes, the device waited for.
-    """
-
-    name: str
-    child: Child
-    reason: Reason | None = None
-    block_us: list[float] = field(default_factory=list)
-    wall_us: float = 0.0
-
-    @property
-    def bench(self) -> Bench:
-        """The judge's bench with this child on it."""
-        return Bench(self.child, DEFAULT_CASE)
-
-    def by_round(self) -> NDArray[np.float64]:
-        """Return the block medians as [rounds, 2]."""
-        return np.asarray(self.block_us, dtype=np.float64).reshape(-1, 2)
+HOST_BLOCKS = 3
+HOST_CALLS = 20
+PROFILED_CALLS = 8
+MOST_HELD_US = 500.0
+"""For how long a call a GPU is kept busy at most while the host queues."""
+LEAD_CALLS = 2
+"""Calls by which the host is ahead when a GPU is let go."""
+FLUSH_LAUNCH_US = 50.0
+"""What the host takes for the flush and the two events of a call."""
 
 
 class Race:
     """One problem, one set of weights, and contestants that are timed on the same inputs."""
 
-    def __init__(self, problem: Problem, size: Size, precision: Precision, device: torch.device) -> None:
+    def __init__(
+        self, problem: Problem, size: Size, case: str, precision: Precision, device: torch.device, cold: bool
+    ) -> None:
         self._problem = problem
-        self._constants = problem.constants(size)
+        self._constants = problem.constants(size, case)
         self._precision: Precision = precision
-        self._oracle = Oracle(problem, size, DEFAULT_CASE, precision, device)
+        self._oracle = Oracle(problem, size, case, precision, device)
         self._weights = fresh_seed()
         self._oracle.rebuild(self._weights)
         self._entry = [self._oracle.trial(fresh_seed()) for _ in range(ENTRY_TRIALS)]
         self._random = random.SystemRandom()
-        self.flush_bytes = FLUSH_BYTES if device.type == "cuda" else 0
+        self.case = case
+        self.device = device
         self.clock: Clock = "cuda_events" if device.type == "cuda" else "cpu_perf_counter"
+        self.clock_costs = ClockCosts.on(device, cold)
 
     def enter(self, contestant: Contestant) -> None:
-        """Build a contestant, judge it on inputs of several sizes, and warm it up; one that is wrong is out."""
-        bench = contestant.bench
-        try:
-            contestant.child.build(self._oracle.init_inputs, self._weights, self._precision)
-            reasons = [reason for trial in self._entry for reason in bench.call(trial).reasons]
+        """Build a contestant, judge it on several sets of inputs, and warm it up; one that is wrong is out."""
+        with _turn_of(contestant):
+            contestant.bench.child.build(self._oracle.init_inputs, self._weights, self._precision)
+            reasons = [reason for trial in self._entry for reason in contestant.bench.call(trial).reasons]
             contestant.reason = reasons[0] if reasons else None
-            contestant.wall_us = self._wall(bench)
-        except SubmissionFailedError as error:
-            contestant.reason = failure(error.status, error.message)
+            contestant.host_us = self._host_us(contestant)
 
-    def run(self, contestants: Sequence[Contestant], effort: Effort) -> int:
+    def run(self, contestants: Sequence[Contestant], effort: Effort, sensors: Sensors | None) -> int:
         """Run rounds until the first contestant's ratios to all others are known narrowly, or the plan's most.
+
+        Args:
+            contestants: all that take part.
+            effort: how long.
+            sensors: of the GPU, looked at after each round.
 
         Returns:
             Calls in each block.
         """
         plan = PLANS[effort]
-        racing = [each for each in contestants if each.reason is None]
+        racing = _left(contestants)
         calls = self._calls_per_block(racing, plan)
         for each in racing:
-            each.block_us.clear()
+            each.start_over()
+        sets: list[list[Any]] = []
+        judged = True
         for done in range(plan.most_rounds):
             if racing[0].reason is not None or (done >= plan.fewest_rounds and _narrow(racing, plan.narrow)):
                 break
@@ -107,7 +95,26 @@ class Race:
                 sets = self._draw(calls)
                 for each in half:
                     self._block(each, sets, calls)
+                judged = not racing[0].block_us[1:] or self._random.random() < JUDGED_SHARE
+                if judged:
+                    self._judge(racing, sets, calls)
+            if sensors is not None:
+                sensors.look(done)
+        if not judged:
+            self._judge(racing, sets, calls)
         return calls
+
+    def second_clock(self, contestant: Contestant) -> SecondClock | None:
+        """Have a contestant's kernels recorded by the driver; nothing on a CPU, or where that cannot be had."""
+        if self.device.type != "cuda" or contestant.reason is not None:
+            return None
+        # Recording makes launches slow, so that a call needs all the lead there is.
+        hold_cycles = int(MOST_HELD_US * PROFILED_CALLS * self.clock_costs.cycles_per_us)
+        contestant.bench.child.resume()
+        with contextlib.suppress(SubmissionFailedError):
+            profiled = contestant.bench.profile(self._draw(PROFILED_CALLS), hold_cycles)
+            return second_clock(profiled, contestant.host_us)
+        return None
 
     @cached_property
     def costs(self) -> Costs | None:
@@ -120,55 +127,83 @@ class Race:
     def _block(self, contestant: Contestant, sets: list[list[Any]], calls: int) -> None:
         if contestant.reason is not None:
             return
-        try:
-            timed = contestant.bench.time(sets, calls, self.flush_bytes)
-            if len(timed.times_us) != calls or not all(0 < each < math.inf for each in timed.times_us):
-                message = "the times of a block are not all finite and above zero"
-                contestant.reason = Reason("time_not_explained", message)
-                return
-            if not contestant.block_us or self._random.random() < JUDGED_SHARE:
-                call = self._random.randrange(calls)
-                contestant.reason = self._wrong(contestant.bench, self._oracle.answer(sets[call % len(sets)]), call)
-            contestant.block_us.append(float(np.median(timed.times_us)))
-        except SubmissionFailedError as error:
-            contestant.reason = failure(error.status, error.message)
+        flush_bytes, flush_us, cycles_per_us = self.clock_costs
+        hold_us = self._hold_us(contestant, calls) if cycles_per_us else 0.0
+        with _turn_of(contestant):
+            block = contestant.bench.time(sets, calls, flush_bytes, int(hold_us * cycles_per_us))
+            contestant.add(block, hold_us + flush_us * calls)
 
-    def _wrong(self, bench: Bench, trial: Trial, call: int) -> Reason | None:
-        reasons = bench.wrong_by_now(trial, call)
-        if not reasons:
-            return None
-        return Reason("wrong_while_timed", f"a timed call was wrong: {reasons[0].message}", DEFAULT_CASE)
+    def _hold_us(self, contestant: Contestant, calls: int) -> float:
+        """Return how long a GPU must be kept busy so that no call waits for the host.
 
-    def _wall(self, bench: Bench) -> float:
+        No longer than that: what is held up is a gap in which work on another stream would not be seen.
+        """
+        launch_us = min(contestant.host_us, MOST_HELD_US) + FLUSH_LAUNCH_US
+        if not contestant.block_us:
+            return launch_us * calls
+        behind_us = max(0.0, launch_us - contestant.block_us[0] - self.clock_costs.flush_us)
+        return LEAD_CALLS * launch_us + behind_us * calls
+
+    def _judge(self, racing: Sequence[Contestant], sets: list[list[Any]], calls: int) -> None:
+        """Judge outputs of the half-round that has just been run: the last call's, which nothing came after, and some.
+
+        Whoever still computes when all is said to be done is caught there.
+        """
+        judged = [calls - 1, *self._random.sample(range(calls), min(calls, JUDGED_CALLS) - 1)]
+        for each in _left(racing):
+            with _turn_of(each):
+                changed = each.bench.inputs_changed(sets)
+                each.reason = changed[0] if changed else None
+        for call in judged:
+            trial = self._oracle.answer(sets[call % len(sets)])
+            for each in _left(racing):
+                with _turn_of(each):
+                    each.reason = _while_timed(each.bench.wrong_by_now(trial, call), self.case)
+
+    def _host_us(self, contestant: Contestant) -> float:
         """Return the microseconds of a call by the parent's clock: what a longer block takes more than a shorter."""
-        most = most_kept_calls(self._entry[0], FEWEST_CALLS + WALL_CALLS)
-        few, many = (min(self._elapsed(bench, calls) for _ in range(WALL_BLOCKS)) for calls in (1, most))
-        return max(0.0, many - few) / (most - 1) * 1e6
-
-    def _elapsed(self, bench: Bench, calls: int) -> float:
-        start = time.perf_counter()
-        bench.time([trial.inputs for trial in self._entry], calls, queue_ahead=False)
-        return time.perf_counter() - start
+        sets = [trial.inputs for trial in self._entry]
+        most = most_kept_calls(self._entry[0], HOST_CALLS)
+        few, many = (min(contestant.bench.time(sets, calls).wall_us for _ in range(HOST_BLOCKS)) for calls in (1, most))
+        return max(0.0, many - few) / (most - 1)
 
     def _draw(self, calls: int) -> list[list[Any]]:
         most = max(2, FRESH_BYTES // max(1, room_for_inputs(self._entry[0].inputs)))
         return [self._oracle.draw_inputs(fresh_seed()) for _ in range(min(calls, most))]
 
     def _calls_per_block(self, racing: Sequence[Contestant], plan: Plan) -> int:
-        slowest = max((self._first_look(each) for each in racing), default=1.0)
-        wanted = int(min(plan.most_calls, max(FEWEST_CALLS, plan.block_us / max(slowest, 1e-3))))
+        sets = [trial.inputs for trial in self._entry]
+        for each in racing:
+            each.start_over()
+            self._block(each, sets, FEWEST_CALLS)
+        slowest = max((each.block_us[0] for each in _left(racing)), default=1.0)
+        wanted = int(min(plan.most_calls, max(FEWEST_CALLS, plan.block_us / slowest)))
         return most_kept_calls(self._entry[0], wanted)
 
-    def _first_look(self, contestant: Contestant) -> float:
-        try:
-            timed = contestant.bench.time([trial.inputs for trial in self._entry], FEWEST_CALLS, self.flush_bytes)
-        except SubmissionFailedError as error:
-            contestant.reason = failure(error.status, error.message)
-            return 1.0
-        return float(np.median(timed.times_us))
+
+@contextlib.contextmanager
+def _turn_of(contestant: Contestant) -> Iterator[None]:
+    """Let a contestant run, and nobody else; whatever it ends in is its reason."""
+    contestant.bench.child.resume()
+    try:
+        yield
+    except SubmissionFailedError as error:
+        contestant.reason = failure(error.status, error.message)
+    finally:
+        contestant.bench.child.pause()
+
+
+def _left(racing: Sequence[Contestant]) -> list[Contestant]:
+    return [each for each in racing if each.reason is None]
+
+
+def _while_timed(reasons: Sequence[Reason], case: str) -> Reason | None:
+    if not reasons:
+        return None
+    return Reason("wrong_while_timed", f"a timed call was wrong: {reasons[0].message}", case)
 
 
 def _narrow(racing: Sequence[Contestant], narrow: float) -> bool:
     first, *others = racing
-    ratios = [paired_speedup(first.by_round(), each.by_round()) for each in others if each.reason is None]
+    ratios = [paired_speedup(first.by_round(), each.by_round()) for each in _left(others)]
     return all(each.high - each.low < 2 * narrow * each.median for each in ratios)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
 from dlrm_bench.records import Costs, Roofline
+from dlrm_bench.timing.device import times_of
 
 COPY_BYTES = 2 << 30
 MATRIX_SIDE = 8192
-REPEATS = 10
 
 
 class Ceilings(NamedTuple):
@@ -30,9 +29,9 @@ def measure_ceilings(device: torch.device) -> Ceilings:
     """Measure a GPU's copy bandwidth and its bf16 matrix rate on random data."""
     source = torch.empty(COPY_BYTES, dtype=torch.uint8, device=device).random_()
     target = torch.empty_like(source)
-    copy_us = _fastest(lambda: target.copy_(source), device)
+    copy_us = min(times_of(lambda: target.copy_(source), device))
     left, right = (torch.randn(MATRIX_SIDE, MATRIX_SIDE, device=device, dtype=torch.bfloat16) for _ in range(2))
-    product_us = _fastest(lambda: left @ right, device)
+    product_us = min(times_of(lambda: left @ right, device))
     return Ceilings(2 * COPY_BYTES / copy_us * 1e6, 2 * MATRIX_SIDE**3 / product_us * 1e6)
 
 
@@ -41,16 +40,3 @@ def roofline(costs: Costs, ceilings: Ceilings, median_us: float) -> Roofline:
     bandwidth, rate = ceilings
     floor_us = max(costs.compulsory_bytes / bandwidth, costs.flops / rate) * 1e6
     return Roofline(bandwidth, rate, floor_us, floor_us / median_us)
-
-
-def _fastest(call: Callable[[], object], device: torch.device) -> float:
-    call()
-    times: list[float] = []
-    for _ in range(REPEATS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        start.record()
-        call()
-        end.record()
-        torch.cuda.synchronize(device)
-        times.append(start.elapsed_time(end) * 1e3)
-    return min(times)

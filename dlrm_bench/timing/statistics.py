@@ -37,24 +37,11 @@ def paired_speedup(submission_us: ArrayLike, baseline_us: ArrayLike) -> Interval
     """Return baseline time over submission time, from the two blocks that each has in every round.
 
     Args:
-        submission_us: [rounds, 2] block medians.
-        baseline_us: [rounds, 2] block medians of the same rounds.
+        submission_us: [rounds, 2] block times.
+        baseline_us: [rounds, 2] block times of the same rounds.
     """
     submission, baseline = (np.asarray(each, dtype=np.float64).sum(axis=1) for each in (submission_us, baseline_us))
     return median_interval(baseline / submission)
-
-
-def noise_of(pairs: ArrayLike) -> float:
-    """Return how far from 1 the ratio of two measurements of the same thing lies here.
-
-    Args:
-        pairs: [rounds, 2], the same thing measured twice in every round.
-
-    Returns:
-        The farther end of the interval of the ratio's median, less 1.
-    """
-    values = np.asarray(pairs, dtype=np.float64)
-    return distance(median_interval(values[:, 0] / values[:, 1]))
 
 
 def distance(ratio: Interval) -> float:

@@ -34,6 +34,8 @@ MEMORY_MIB = 2048
 SLACK_SECONDS = 15.0
 """What an evaluation may take beyond the limits of its submission: the start of two children, and killing one."""
 STARTED_BY_ATTACKS = b"298.7654321"
+TURNED_AWAY = {"time_not_explained", "wrong_while_timed", "input_changed"}
+"""What may be said of one that gains nothing."""
 NOTES = Path("/dev/shm/dlrm_bench_attack_notes")
 
 TAXONOMY = {
@@ -172,7 +174,9 @@ def test_it_does_not_get_through(attack: Attack, evaluators: Evaluators, problem
 
 
 def assert_no_gain(result: Result, expected: Expected) -> None:
-    assert result.correct, result.verdict.reasons[0].message
+    if not result.correct:
+        assert result.verdict.reasons[0].reason in TURNED_AWAY, result.verdict.reasons[0].message
+        return
     if result.measurement is None:
         return
     assert result.measurement.median_us >= expected.least_us

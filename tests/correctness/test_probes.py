@@ -10,7 +10,7 @@ import torch
 
 from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.oracle import Oracle, Trial
-from dlrm_bench.correctness.probes import PROBES, Probe, counted, overwritten, repeated, unwritten
+from dlrm_bench.correctness.probes import PROBES, Probe, counted, overwritten, owned, repeated, unwritten
 from dlrm_bench.problems import ProblemSet
 from dlrm_bench.records import Reason
 from dlrm_bench.sandbox.child import Child
@@ -51,6 +51,18 @@ WRONG: dict[str, tuple[Probe, str, str]] = {
         "output = self.right(indices, offsets)\n"
         "threading.Thread(target=lambda: (time.sleep(0.02), output.add_(1))).start()\nreturn output",
         "output_aliased",
+    ),
+    "returns three buffers in turn": (
+        counted,
+        "self.held = self.held or [torch.empty(64, 32) for _ in range(3)]\n"
+        "self.held.append(self.held.pop(0))\nreturn self.held[-1].copy_(self.right(indices, offsets))",
+        "wrong_while_timed",
+    ),
+    "sorts its input while it is timed": (
+        counted,
+        "output = self.right(indices, offsets)\nself.calls += 1\n"
+        "if self.calls > 3: indices.copy_(indices.sort().values)\nreturn output",
+        "input_changed",
     ),
     "wrong from the tenth call": (
         counted,
@@ -99,6 +111,19 @@ def test_a_probe_finds_what_it_is_for(problems: ProblemSet, name: str) -> None:
     with bench_of(problems, body) as (bench, trials):
         found = probe(bench, trials)
     assert [reason.reason for reason in found] == [expected]
+
+
+def test_an_output_that_is_its_input_is_found(problems: ProblemSet) -> None:
+    problem, cpu = problems.find("KeyedJaggedPermute"), torch.device("cpu")
+    source = "from torch import nn\n\nclass ModelNew(nn.Module):\n    def forward(self, *inputs): return inputs[2]"
+    with closing(Child(cpu, Limits())) as child:
+        child.load(source)
+        bench, oracle = Bench(child, "one_key"), Oracle(problem, "small", "one_key", "fp32", cpu)
+        bench.build(oracle, 1, "fp32")
+        trial = oracle.trial(0)
+        assert bench.call(trial).reasons == []
+        [reason] = owned(bench, [trial])
+    assert reason.reason == "output_aliased"
 
 
 def test_the_share_that_was_not_written_is_said(problems: ProblemSet) -> None:

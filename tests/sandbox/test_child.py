@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,47 +19,15 @@ from dlrm_bench.sandbox.child import Child, ChildPool, SubmissionFailedError
 from dlrm_bench.sandbox.limits import Limits
 
 CPU = torch.device("cpu")
-HEAD = """
-import os, socket, subprocess, sys, time
-import torch
-from torch import nn
+Needs = Callable[[str], None]
+Run = Callable[[str], str]
 
 
-class ModelNew(nn.Module):
-    def forward(self):
-"""
-Run = Callable[[str], None]
-
-
-@pytest.fixture
-def child() -> Iterator[Child]:
-    with closing(Child(CPU, Limits(memory_bytes=2 << 30, call_s=10, first_call_s=10))) as running:
-        yield running
-
-
-@pytest.fixture
-def run(child: Child) -> Run:
-    """Run some lines as a submission's forward; what they raise is raised."""
-
-    def inside(body: str) -> None:
-        child.load(HEAD + "".join(f"        {line}\n" for line in body.splitlines()) + "        return torch.ones(1)\n")
-        child.build([], 0, "fp32")
-        child.call([], 0x7F)
-
-    return inside
-
-
-def granted(child: Child, name: str) -> bool:
-    if name not in child.protections:
-        pytest.skip(f"this system does not grant {name}")
-    return True
-
-
-def test_it_cannot_write_outside_its_folder(child: Child, run: Run, tmp_path: Path) -> None:
+def test_it_cannot_write_outside_its_folder(needs: Needs, run: Run, tmp_path: Path) -> None:
+    needs("landlock_files")
     target = tmp_path / "evil"
     with pytest.raises(SubmissionFailedError, match="Permission denied"):
         run(f"open({str(target)!r}, 'w')")
-    assert granted(child, "landlock_files")
     assert not target.exists()
 
 
@@ -70,10 +41,10 @@ def test_it_has_no_network(child: Child, run: Run) -> None:
     assert {"landlock_network", "no_network"} & set(child.protections)
 
 
-def test_it_cannot_signal_its_parent(child: Child, run: Run) -> None:
+def test_it_cannot_signal_its_parent(needs: Needs, run: Run) -> None:
+    needs("landlock_signals")
     with pytest.raises(SubmissionFailedError, match="not permitted"):
         run("os.kill(os.getppid(), 0)")
-    assert granted(child, "landlock_signals")
 
 
 def test_it_sees_none_of_the_parents_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +66,10 @@ def test_each_child_has_its_own_folder_and_it_is_removed() -> None:
     assert not any(folder.exists() for folder in folders)
 
 
+def a_time_nobody_else_sleeps() -> str:
+    return f"{1000 + os.getpid() + time.monotonic():.6f}"
+
+
 def alive(marker: str) -> list[int]:
     found = []
     for line in Path("/proc").glob("[0-9]*/cmdline"):
@@ -113,18 +88,51 @@ def alive(marker: str) -> list[int]:
         "subprocess.Popen(['sleep', '{seconds}'], start_new_session=True)",
         "subprocess.Popen(['sh', '-c', 'sleep {seconds} & sleep {seconds}'], start_new_session=True)",
         "subprocess.Popen(['sh', '-c', 'setsid sleep {seconds} & exit']).wait()",
+        "subprocess.Popen(['/bin/sleep', '{seconds}'], start_new_session=True, env={{}})",
     ],
-    ids=["child", "new session", "grandchild", "orphan"],
+    ids=["child", "new session", "grandchild", "orphan", "no environment"],
 )
 @pytest.mark.parametrize("ending", ["answers", "dies"])
 def test_what_it_started_ends_with_it(child: Child, run: Run, start: str, ending: str) -> None:
-    seconds = f"{1000 + os.getpid() + time.monotonic():.6f}"
-    body = start.format(seconds=seconds) + ("" if ending == "answers" else "\ntime.sleep(0.2)\nos._exit(1)")
-    with contextlib.nullcontext() if ending == "answers" else pytest.raises(SubmissionFailedError, match="exit code 1"):
+    seconds = a_time_nobody_else_sleeps()
+    body = start.format(seconds=seconds) + ("" if ending == "answers" else "\ntime.sleep(0.2)\nos.kill(os.getpid(), 9)")
+    with contextlib.nullcontext() if ending == "answers" else pytest.raises(SubmissionFailedError, match="SIGKILL"):
         run(body)
     child.close()
-    time.sleep(0.1)
     assert alive(seconds) == []
+
+
+def test_everything_ends_with_its_parent(python: Callable[..., Any]) -> None:
+    seconds = a_time_nobody_else_sleeps()
+    submission = f"""
+import ctypes, subprocess, time
+subprocess.Popen(["/bin/sleep", "{seconds}"], start_new_session=True, env={{}})
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
+class ModelNew:
+    def __init__(self):
+        time.sleep({seconds})
+"""
+    parent = f"""
+import os, signal, threading, time
+import torch
+from dlrm_bench.sandbox.child import Child
+from dlrm_bench.sandbox.limits import Limits
+child = Child(torch.device("cpu"), Limits())
+child.load({submission!r})
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+child.build([], 0, "fp32")
+"""
+    assert python("-c", parent).code == -signal.SIGKILL
+    time.sleep(0.5)
+    assert alive(seconds) == []
+
+
+def test_it_outlives_the_thread_that_started_it() -> None:
+    with ThreadPoolExecutor(1) as starter:
+        child = starter.submit(Child, CPU, Limits()).result()
+    with closing(child):
+        child.load("class ModelNew: pass")
 
 
 def test_a_dead_child_stays_dead(child: Child, run: Run) -> None:
@@ -143,7 +151,7 @@ def test_garbage_on_the_channel_is_a_crash(run: Run) -> None:
 
 def test_an_answer_out_of_turn_is_a_crash(run: Run) -> None:
     forged = "from dlrm_bench.sandbox.messages import Channel, Timed\nimport socket\n"
-    forged += "Channel(socket.socket(fileno=os.dup(int(sys.argv[1])))).send(Timed([1.0], 1.0))"
+    forged += "Channel(socket.socket(fileno=os.dup(int(sys.argv[1])))).send(Timed([1.0]))"
     with pytest.raises(SubmissionFailedError, match="out of turn"):
         run(forged)
 

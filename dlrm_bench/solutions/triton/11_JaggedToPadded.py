@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-BLOCK = 4096  # elements a program
+BLOCK = 2048  # elements a program
 WARPS = 4
 
 

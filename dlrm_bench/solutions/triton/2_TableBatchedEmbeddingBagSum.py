@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import nn
 
 # Lookups and bags of one program.
-SHARE = 128
+SHARE = 256
 # Rows that a program has under way, at most 16.
 UNROLL = 8
 MOST_COLUMNS = 256

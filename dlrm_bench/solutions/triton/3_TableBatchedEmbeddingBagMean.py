@@ -16,9 +16,9 @@ import triton.language as tl
 from torch import nn
 
 # Lookups and bags of one program.
-SHARE = 128
+SHARE = 512
 # Rows that a program has under way, at most 16.
-UNROLL = 8
+UNROLL = 16
 MOST_COLUMNS = 256
 MAX_REGISTERS = None
 # Bags that the search looks at in one round.

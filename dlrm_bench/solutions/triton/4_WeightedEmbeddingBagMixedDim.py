@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import nn
 
 # Lookups and bags of one program.
-SHARE = 128
+SHARE = 256
 # Rows that a program has under way: as many as hold this many bytes, within bounds (16 at most).
 BYTES_UNDER_WAY = 2048
 FEWEST_ROWS = 4

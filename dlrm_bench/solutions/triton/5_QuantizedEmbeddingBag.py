@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn import functional as F
 
 # Lookups and bags of one program.
-SHARE = 128
+SHARE = 512
 # Rows that a program has under way, at most 16.
 UNROLL = 8
 # A word is four codes.

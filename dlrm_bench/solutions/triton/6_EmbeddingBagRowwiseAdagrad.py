@@ -28,7 +28,7 @@ RUN = 16
 # Gradient rows that a program for other rows has under way: as many as hold this many bytes, within bounds.
 BYTES_UNDER_WAY = 2048
 FEWEST_ROWS = 2
-MOST_ROWS = 8
+MOST_ROWS = 4
 # Less work than this, in lookups and table rows, is done in tiles: some table rows, TILE_UNROLL bags of each,
 # and all columns.
 FEWEST_STREAMED = 32_768

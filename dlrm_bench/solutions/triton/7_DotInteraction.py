@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-SAMPLES = 8  # a program, one after another
+SAMPLES = 4  # a program, one after another
 STAGES = 3
 WARPS = {16: 1, 32: 2, 64: 4}  # by the padded number of vectors
 LONGEST_BLOCK = {torch.bfloat16: 128, torch.float16: 128, torch.float32: 32}

@@ -1,13 +1,14 @@
 """D4: raises, and has the runner call that correct."""
 
-import sys
+import gc
 
 import torch
 from torch import nn
 
 EXPECT = {"problem": 1, "stage": "check", "reasons": ["crash", "runtime_error"], "gpu": False}
 
-sys.modules["__main__"]._status = lambda error, loading: "correct"
+runner = next(each for each in gc.get_objects() if type(each).__name__ == "Runner")
+type(runner).handle.__globals__["_status"] = lambda error, loading: "correct"
 
 
 class ModelNew(nn.Module):

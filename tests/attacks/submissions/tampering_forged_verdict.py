@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from dlrm_bench.records import Verdict
-from dlrm_bench.sandbox.messages import Channel
 
 EXPECT = {"problem": 1, "stage": "check", "reasons": ["crash"], "gpu": False}
 
@@ -17,6 +16,6 @@ class ModelNew(nn.Module):
         self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        channel = next(each for each in gc.get_objects() if type(each) is Channel)
+        channel = next(each for each in gc.get_objects() if type(each).__name__ == "Channel")
         channel.send(Verdict("correct", True, [], [], 0.0))
         return torch.zeros(offsets.numel() - 1, self.weight.shape[1])

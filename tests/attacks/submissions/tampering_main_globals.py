@@ -1,6 +1,6 @@
 """D4: replaces the names that the runner has bound beforehand."""
 
-import sys
+import gc
 
 import torch
 from torch import nn
@@ -12,11 +12,12 @@ EXPECT = {
     "gpu": False,
 }
 
-main = sys.modules["__main__"]
-main._clone = lambda output: output
-main._copy_into = lambda target, output: None
-main._describe = lambda error, path: "fine"
-main._status = lambda error, loading: "correct"
+runner = next(each for each in gc.get_objects() if type(each).__name__ == "Runner")
+names = type(runner).handle.__globals__
+names["_clone"] = lambda output: output
+names["_copy_into"] = lambda target, output: None
+names["_describe"] = lambda error, path: "fine"
+names["_status"] = lambda error, loading: "correct"
 
 
 class ModelNew(nn.Module):

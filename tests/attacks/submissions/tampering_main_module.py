@@ -1,11 +1,11 @@
 """D4: replaces the runner's methods by ones that claim what is expected and hand nothing over."""
 
-import sys
+import gc
 
 import torch
 from torch import nn
 
-from dlrm_bench.sandbox.messages import Called
+from dlrm_bench.sandbox.messages import Called, Done
 
 EXPECT = {
     "problem": 1,
@@ -14,9 +14,12 @@ EXPECT = {
     "gpu": False,
 }
 
-runner = sys.modules["__main__"].Runner
-runner._call = lambda self, request: Called("Tensor", "float32", (64, 32), "cpu")
-runner._fetch = lambda self, request: None
+runner = next(each for each in gc.get_objects() if type(each).__name__ == "Runner")
+for kind in runner._carry_out:
+    if kind.__name__ == "Call":
+        runner._carry_out[kind] = lambda request: Called("Tensor", "float32", (64, 32), "cpu")
+    if kind.__name__ == "Fetch":
+        runner._carry_out[kind] = lambda request: Done()
 
 
 class ModelNew(nn.Module):

@@ -1,7 +1,7 @@
 """D4: turns the filling of fresh memory off and leaves the last row to whatever is there."""
 
 import contextlib
-import sys
+import gc
 
 import torch
 from torch import nn
@@ -14,7 +14,8 @@ EXPECT = {
     "gpu": False,
 }
 
-sys.modules["__main__"].poisoned = lambda device, pattern: contextlib.nullcontext()
+runner = next(each for each in gc.get_objects() if type(each).__name__ == "Runner")
+type(runner).handle.__globals__["poisoned"] = lambda device, pattern: contextlib.nullcontext()
 
 
 class ModelNew(nn.Module):

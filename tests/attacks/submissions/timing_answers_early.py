@@ -1,35 +1,33 @@
 """C9: sends the answer to a timed block before it begins, and holds the real one back."""
 
 import gc
-import sys
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from dlrm_bench.sandbox.messages import Channel, Timed
-
 EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained", "wrong_while_timed", "crash"], "gpu": False}
 
-send = Channel.send
+
+def found(kind: str) -> object:
+    return next(each for each in gc.get_objects() if type(each).__name__ == kind)
 
 
-def early(self: object, request: object) -> Timed:
-    sets = [[self._argument(each).clone() for each in one] for one in request.sets]
-    channel = next(each for each in gc.get_objects() if type(each) is Channel)
-    send(channel, Timed([20.0 + i % 3 for i in range(request.calls)], 21.0 * request.calls))
-    self._outputs = [self._model(*sets[i % len(sets)]) for i in range(request.calls)]
-    return Timed([], 0.0)
+runner = found("Runner")
+names = type(runner).handle.__globals__
 
 
-def all_but_times(self: Channel, message: object) -> None:
-    if type(message) is not Timed:
-        send(self, message)
+def early(request: object) -> None:
+    channel, sets = found("Channel"), [[each.clone() for each in one] for one in runner._sets]
+    channel.send(names["Timed"]([20.0 + i % 3 for i in range(request.calls)]))
+    runner._outputs = [runner._model(*sets[i % len(sets)]) for i in range(request.calls)]
+    # The runner's own loop would answer a second time: this one goes on in its place.
+    while True:
+        channel.send(runner.handle(channel.receive(names["Request"])))
 
 
-sys.modules["__main__"].Runner._time = early
-Channel.send = all_but_times
+runner._carry_out[names["Time"]] = early
 
 
 class ModelNew(nn.Module):

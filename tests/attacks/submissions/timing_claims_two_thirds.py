@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from dlrm_bench.sandbox import stopwatch
 
-EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained"], "gpu": False}
+EXPECT = {"problem": 1, "stage": "harmless", "reasons": [], "gpu": False, "least_us": 2000}
 
 stopwatch.perf_counter_ns = lambda: time.perf_counter_ns() * 0.66
 

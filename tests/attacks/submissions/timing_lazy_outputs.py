@@ -1,14 +1,13 @@
 """C3: replaces the runner's clock by one that runs nothing, and its kept outputs by ones computed on demand."""
 
+import gc
 import time
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from dlrm_bench.sandbox import stopwatch
-
-EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained", "wrong_while_timed"], "gpu": False}
+EXPECT = {"problem": 1, "stage": "time", "reasons": ["runtime_error"], "gpu": False}
 
 
 class Lazy:
@@ -22,12 +21,12 @@ class Lazy:
         return self.call(*self.sets[index % len(self.sets)])
 
 
-def block(self: object, call: object, sets: list, calls: int, flush_bytes: int) -> tuple[list[float], float]:
-    self.outputs = Lazy(call, [[each.clone() for each in one] for one in sets])
-    return [20.0 + i % 3 for i in range(calls)], 21.0 * calls
+def block(call: object, sets: list, calls: int, flush_bytes: int, hold_cycles: int) -> tuple[list[float], Lazy]:
+    return [20.0 + i % 3 for i in range(calls)], Lazy(call, [[each.clone() for each in one] for one in sets])
 
 
-stopwatch.Stopwatch.block = block
+runner = next(each for each in gc.get_objects() if type(each).__name__ == "Runner")
+runner._stopwatch = block
 
 
 class ModelNew(nn.Module):

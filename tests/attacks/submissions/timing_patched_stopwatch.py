@@ -1,4 +1,4 @@
-"""C4: replaces the clock that the runner's own module holds by one that runs a thousand times slower."""
+"""C4: replaces the clock in the stopwatch's module, which nobody looks at any more, by a thousand times slower one."""
 
 import time
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from dlrm_bench.sandbox import stopwatch
 
-EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained"], "gpu": False}
+EXPECT = {"problem": 1, "stage": "harmless", "reasons": [], "gpu": False, "least_us": 2000}
 
 stopwatch.perf_counter_ns = lambda: time.perf_counter_ns() / 1000
 

@@ -1,0 +1,88 @@
+"""What the oracle makes of references that are not like the bundled ones, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dlrm_bench.correctness.compare import compare
+from dlrm_bench.correctness.oracle import Oracle, Trial
+from dlrm_bench.correctness.trivial import examine
+from dlrm_bench.errors import UnfitReferenceError
+from dlrm_bench.problems import Problem
+from dlrm_bench.records import Precision
+
+CPU = torch.device("cpu")
+FILE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return {expression}
+
+
+def get_init_inputs():
+    return []
+
+
+def get_inputs():
+    return [torch.rand({shape})]
+"""
+
+
+def problem_of(expression: str, shape: str = "64, 128") -> Problem:
+    return Problem(1, "Small", FILE.format(expression=expression, shape=shape))
+
+
+def trial_of(expression: str, precision: Precision = "fp32", case: str = "default") -> tuple[Trial, torch.Tensor]:
+    oracle = Oracle(problem_of(expression), "full", case, precision, CPU)
+    oracle.rebuild(0)
+    trial = oracle.trial(1)
+    return trial, oracle.model(*trial.inputs)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["x * 2", "x.sum()", "x.argmax(dim=1)", "x > 0.5", "x[:0]", "torch.log(x - 0.5)", "1 / (x > 0.5).to(x.dtype)"],
+)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_reference_is_right_about_itself(expression: str, precision: Precision) -> None:
+    trial, output = trial_of(expression, precision)
+    assert compare(output, trial, "default")[0] == []
+
+
+def test_infinities_must_be_where_they_belong() -> None:
+    trial, output = trial_of("1 / (x > 0.5).to(x.dtype)")
+    for wrong in (torch.zeros_like(output), output.nan_to_num(posinf=1e30), -output, output.roll(1)):
+        assert [each.reason for each in compare(wrong, trial, "default")[0]] == ["not_finite"]
+
+
+def test_numbers_beside_infinities_are_judged() -> None:
+    trial, output = trial_of("torch.log(x - 0.5)")
+    [reason] = compare(torch.where(output.isfinite(), output * 1.01, output), trial, "default")[0]
+    assert reason.reason != "not_finite"
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("(x, x)", "returns tuple"),
+        ("None", "returns NoneType"),
+        ("torch.dropout(x, 0.5, True)", "something else each time"),
+        ("torch.randn_like(x)", "something else each time"),
+        ("(x + 1e6) - 1e6 - x", "rounding"),
+    ],
+)
+def test_a_reference_that_cannot_be_judged_by_is_refused(expression: str, message: str) -> None:
+    with pytest.raises(UnfitReferenceError, match=message):
+        trial_of(expression)
+
+
+@pytest.mark.parametrize("expression", ["torch.relu(x)", "torch.nn.functional.hardtanh(x)", "x.mean(dim=1)"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_inputs_vary_where_a_problem_has_no_cases(expression: str, precision: Precision) -> None:
+    row = examine(problem_of(expression, "64, 4096"), "full", precision, CPU)
+    assert row.reference_right
+    assert [outcome.trivial for outcome in row.outcomes if outcome.judge] == []

@@ -1,0 +1,170 @@
+"""The clock is right about submissions whose time is known, and refuses those that have none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dlrm_bench.evaluate import Settings, evaluate
+from dlrm_bench.problems import Problem
+from dlrm_bench.records import Kernel, Measurement, Result
+from dlrm_bench.sandbox.messages import Profiled
+from dlrm_bench.submissions import Submission
+from dlrm_bench.timing.second_clock import second_clock
+
+CODE = """
+import time
+import torch
+from torch import nn
+
+MILLISECONDS = 2.0
+
+
+def wait(x, milliseconds):
+    if x.is_cuda:
+        torch.cuda._sleep(int(milliseconds * 1.8e6))
+    else:
+        time.sleep(milliseconds / 1e3)
+
+
+class Model(nn.Module):
+    def __init__(self, milliseconds):
+        super().__init__()
+        self.milliseconds = milliseconds
+
+    def forward(self, x):
+        wait(x, self.milliseconds)
+        return x * 2
+
+
+def get_init_inputs():
+    return [MILLISECONDS]
+
+
+def get_inputs():
+    return [torch.randn(16, 8)]
+"""
+PROBLEM = Problem(1, "Wait", CODE)
+HEAD = """
+
+class ModelNew(Model):
+    def __init__(self, milliseconds):
+        super().__init__(milliseconds)
+        self.calls, self.seen = 0, {}
+
+    def forward(self, x):
+        self.calls += 1
+"""
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+on_both = pytest.mark.parametrize("device", DEVICES)
+
+
+def run(body: str, device: str) -> Result:
+    source = CODE + HEAD + "".join(f"        {line}\n" for line in body.splitlines())
+    where = torch.device("cuda", 0) if device == "cuda" else torch.device("cpu")
+    settings = Settings(where, "full", "fp32", effort="quick", baselines=("eager",))
+    return evaluate(Submission("known", PROBLEM, source), settings)
+
+
+def timed(body: str, device: str) -> tuple[Measurement, float]:
+    result = run(body, device)
+    assert result.correct, result.verdict.reasons[0].message
+    assert result.measurement is not None
+    [eager] = result.measurement.comparisons
+    assert eager.speedup is not None
+    return result.measurement, eager.speedup
+
+
+@on_both
+def test_the_same_is_a_tie(device: str) -> None:
+    measurement, speedup = timed("return super().forward(x)", device)
+    assert measurement.comparisons[0].outcome == "tie"
+    assert speedup == pytest.approx(1, abs=0.1)
+    assert measurement.control == pytest.approx(1, abs=0.1)
+
+
+@on_both
+def test_half_the_time_is_a_win_of_two(device: str) -> None:
+    measurement, speedup = timed("wait(x, 1.0)\nreturn x * 2", device)
+    assert measurement.comparisons[0].outcome == "win"
+    assert speedup == pytest.approx(2, rel=0.15)
+
+
+@on_both
+def test_twice_the_time_is_a_loss(device: str) -> None:
+    measurement, speedup = timed("wait(x, 4.0)\nreturn x * 2", device)
+    assert measurement.comparisons[0].outcome == "loss"
+    assert speedup == pytest.approx(0.5, rel=0.15)
+
+
+@on_both
+def test_a_time_of_two_kinds_counts_as_its_mean(device: str) -> None:
+    _, speedup = timed("wait(x, 0.5 if self.calls % 2 else 3.5)\nreturn x * 2", device)
+    assert speedup == pytest.approx(1, rel=0.25)
+
+
+@on_both
+def test_next_to_no_work_is_measured(device: str) -> None:
+    measurement, speedup = timed("return x * 2", device)
+    assert measurement.median_us < 200
+    assert speedup > 10
+
+
+@on_both
+def test_keeping_answers_gains_nothing(device: str) -> None:
+    body = (
+        "key = float(x.sum())\n"
+        "if key not in self.seen: self.seen[key] = super().forward(x)\n"
+        "return self.seen[key].clone()"
+    )
+    _, speedup = timed(body, device)
+    assert speedup == pytest.approx(1, rel=0.15)
+
+
+@on_both
+def test_work_in_the_first_calls_alone_is_refused(device: str) -> None:
+    body = "if self.calls <= 90: self.last = super().forward(x)\nreturn self.last.clone()"
+    result = run(body, device)
+    assert result.measurement is None
+    assert result.verdict.reasons[0].reason == "wrong_while_timed"
+
+
+@pytest.mark.gpu
+def test_work_that_nobody_waits_for_is_refused() -> None:
+    body = (
+        "self.side = getattr(self, 'side', None) or torch.cuda.Stream()\n"
+        "if self.calls < 90: return super().forward(x)\n"
+        "output = torch.empty_like(x)\n"
+        "with torch.cuda.stream(self.side):\n"
+        "    wait(x, 2.0)\n    torch.mul(x, 2, out=output)\n"
+        "return output"
+    )
+    result = run(body, "cuda")
+    assert result.measurement is None
+    assert result.verdict.reasons[0].reason in ("time_not_explained", "wrong_while_timed", "not_repeatable")
+
+
+@pytest.mark.gpu
+def test_what_the_host_does_shows_beside_the_gpu_time() -> None:
+    measurement, _ = timed("import time\ntime.sleep(0.0004)\nwait(x, 1.0)\nreturn x * 2", "cuda")
+    assert measurement.median_us == pytest.approx(1e3, rel=0.2)
+    measurement, _ = timed("import time\ntime.sleep(0.004)\nreturn x * 2", "cuda")
+    assert measurement.host_us > 3e3
+    assert measurement.second_clock is not None
+    assert measurement.second_clock.kernel_us < 100
+
+
+@pytest.mark.parametrize(
+    ("times", "kernels", "agrees", "note"),
+    [
+        ([100.0, 102.0], [Kernel("a", 1, 99.0)], True, ""),
+        ([100.0], [Kernel("a", 10, 65.0)], True, ""),
+        ([100.0], [Kernel("a", 1, 50.0)], False, "50.0 us a call lie between its 1 launches"),
+        ([100.0], [Kernel("a", 2, 90.0), Kernel("b", 1, 90.0)], False, "80.0 us more than passed"),
+        ([100.0], [], False, "no kernel ran"),
+    ],
+)
+def test_two_clocks_agree_or_say_why_not(times: list[float], kernels: list[Kernel], agrees: bool, note: str) -> None:
+    found = second_clock(Profiled(times, kernels), host_us=30.0)
+    assert found.agrees == agrees
+    assert note in found.note
