@@ -6,6 +6,7 @@ submission -> sandbox <-> judge -> clock -> Result
 from __future__ import annotations
 
 import datetime
+import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -177,16 +178,18 @@ class Lineup:
     ) -> tuple[Reason | None, Measurement | None]:
         baselines = [replace(each) for each in self._baselines]
         self._pool.settle()
+        start = time.monotonic()
         with open_sensors(self._race.device) as sensors:
             calls = self._race.run([submission, control, *baselines], effort, sensors)
             telemetry = sensors.telemetry() if sensors is not None else None
         reason = submission.reason or control.reason or refuse(submission, self._race, calls, ceilings)
         if reason is not None:
             return reason, None
+        seconds = time.monotonic() - start
         second = self._race.second_clock(submission)
         named = [(each, about.about) for each, about in zip(baselines, self._entries, strict=True)]
         timed = measurement(submission, control, named, self._race, effort, calls, ceilings)
-        return None, msgspec.structs.replace(timed, second_clock=second, telemetry=telemetry)
+        return None, msgspec.structs.replace(timed, second_clock=second, telemetry=telemetry, seconds=seconds)
 
     def close(self) -> None:
         """End the baselines' children."""

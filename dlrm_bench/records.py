@@ -360,6 +360,7 @@ class Measurement(Record, frozen=True):
         host_us: time of a call by the parent's clock when nothing is queued ahead or flushed: what the host adds.
         second_clock: the driver's record of its kernels; only on a GPU.
         telemetry: the GPU's own sensors; only on a GPU, with nvidia-ml-py.
+        seconds: how long timing took, from the first round to the last, all contestants compiled.
     """
 
     clock: Clock
@@ -378,6 +379,7 @@ class Measurement(Record, frozen=True):
     host_us: float | None = None
     second_clock: SecondClock | None = None
     telemetry: Telemetry | None = None
+    seconds: float | None = None
 
 
 # --- what is written -----------------------------------------------------------------------------
