@@ -109,7 +109,7 @@ def test_a_forward_that_does_not_answer(evaluator: Evaluator, first: Problem, na
 
 
 def test_what_it_prints_goes_nowhere(evaluator: Evaluator, first: Problem, capfd: pytest.CaptureFixture[str]) -> None:
-    body = "print('x' * 10_000_000)\nos.write(2, b'y' * 10_000_000)\nreturn self.right(indices, offsets)"
+    body = "print('x' * 1_000_000)\nos.write(2, b'y' * 1_000_000)\nreturn self.right(indices, offsets)"
     assert result_of(evaluator, first, forward(body)).status == "correct"
     assert capfd.readouterr() == ("", "")
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from dlrm_bench.errors import MissingFileError, UnknownProblemError, UsageError
-from dlrm_bench.problems import DEFAULT_CASE, Problem, ProblemSet, load_problems
+from dlrm_bench.problems import CARDLESS_CASES, DEFAULT_CASE, Problem, ProblemSet, load_problems
 
 HELPERS = ("draw_lengths", "draw_rows", "Index", "as_index")
 INDEXED = [problem for problem in load_problems() if "as_index" in problem.code]
@@ -104,11 +104,11 @@ def test_a_sidecar_that_does_not_decode_is_refused_with_its_path(copied: Path, l
     assert str(sidecar) in str(caught.value)
 
 
-def test_a_problem_without_a_sidecar_has_its_default_case_only(copied: Path) -> None:
+def test_a_problem_without_a_sidecar_has_other_inputs_for_cases(copied: Path) -> None:
     (copied / "level1" / "7_DotInteraction.toml").unlink()
     bare = load_problems(copied).find(7)
-    assert bare.cases == (DEFAULT_CASE,)
-    assert bare.constants() == bare.defaults
+    assert bare.cases == CARDLESS_CASES
+    assert all(bare.constants(case=case) == bare.defaults for case in bare.cases)
     for asked in ({"size": "small"}, {"case": "odd_dim"}):
         with pytest.raises(UsageError, match="has no card"):
             bare.overrides(**asked)

@@ -5,7 +5,6 @@ On a GPU `dlrm-bench eval solution:triton` judges them on every case at full siz
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -22,9 +21,8 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    yield
 
 
 def reasons_of(problem: Problem, cases: tuple[str, ...] | None, precision: str) -> list[str]:
