@@ -14,10 +14,11 @@ from typing import Literal, get_args
 import msgspec
 
 from dlrm_bench.errors import MissingFileError, SubmissionError, UnknownProblemError, UsageError
-from dlrm_bench.problems import Problem, ProblemSet
+from dlrm_bench.problems import Problem, ProblemSet, load_problems
 
 BaselineName = Literal["eager", "inductor", "fbgemm"]
 BASELINES: tuple[BaselineName, ...] = get_args(BaselineName)
+CARDLESS_BASELINES: tuple[BaselineName, ...] = ("eager", "inductor")
 LIBRARY_ABOUT = {
     "fbgemm": "fbgemm-gpu's operator",
     "torchrec": "torchrec's module",
@@ -141,7 +142,7 @@ def open_submissions(sources: Iterable[str], problems: Sequence[Problem]) -> lis
         SubmissionError: there is nothing to judge in it.
         UsageError: no such baseline.
     """
-    known = ProblemSet(tuple(problems))
+    known = problems if isinstance(problems, ProblemSet) else ProblemSet(tuple(problems))
     return [submission for source in sources for submission in _open(source, known)]
 
 
@@ -198,7 +199,20 @@ def _open_lines(path: Path, problems: ProblemSet) -> Iterator[Submission]:
         except msgspec.DecodeError as error:
             raise SubmissionError(f"{path}, line {number}: {error}") from error
         sample = number if entry.sample is None else entry.sample
-        yield Submission(f"{path.stem}:sample_{sample}", problems.find(entry.problem), entry.code)
+        problem = _asked_for(entry.problem, problems)
+        if problem is not None:
+            yield Submission(f"{path.stem}:sample_{sample}", problem, entry.code)
+
+
+def _asked_for(wanted: str | int, problems: ProblemSet) -> Problem | None:
+    """Return the problem of that id or name; `None` for a bundled one that is not among those asked for."""
+    try:
+        return problems.find(wanted)
+    except UnknownProblemError:
+        if problems.source != "bundled":
+            raise
+        load_problems().find(wanted)
+        return None
 
 
 def _problem_of(path: Path, problems: ProblemSet) -> Problem | None:

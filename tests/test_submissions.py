@@ -180,6 +180,12 @@ def test_a_line_for_an_unknown_problem_is_refused(tmp_path: Path, problems: Prob
         open_submissions([path], problems)
 
 
+def test_a_line_for_a_problem_that_was_not_asked_for_is_left_out(tmp_path: Path, problems: ProblemSet) -> None:
+    path = write(tmp_path / "model.jsonl", '{"problem": 7, "code": ""}\n{"problem": 1, "code": ""}')
+    asked = ProblemSet((problems.find(1),))
+    assert [problem for _, problem in opened(open_submissions([path], asked))] == [1]
+
+
 def test_a_missing_file_of_lines_is_refused(tmp_path: Path, problems: ProblemSet) -> None:
     with pytest.raises(MissingFileError, match="No such file"):
         open_submissions([str(tmp_path / "model.jsonl")], problems)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command("eval")
 @click.argument("sources", nargs=-1, required=True, metavar="SUBMISSIONS...")
-@click.option("--problems", help="Comma-separated ids or names; all if left out.")
+@click.option("--problems", help="Comma-separated ids or names, or kernelbench:DIR[:LIST]; all if left out.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Run folder to write.")
 @click.option("--resume", is_flag=True, help="Do what is missing in the run folder.")
 @timing_options("standard", ("none", "quick", "standard", "thorough"))
@@ -34,7 +34,7 @@ def command(
     output: Path | None,
     resume: bool,
     effort: str,
-    baselines: str,
+    baselines: str | None,
     warm: bool,
     as_json: bool,
     **options: Any,
@@ -48,8 +48,10 @@ def command(
     from dlrm_bench.report.text import result_rows, summary_rows
     from dlrm_bench.submissions import open_submissions
 
-    submissions = open_submissions(sources, select_problems(problems))
-    settings = make_settings(**options, effort=effort, baselines=baselines, warm=warm)
+    selected = select_problems(problems)
+    submissions = open_submissions(sources, selected)
+    carded = any(problem.card is not None for problem in selected)
+    settings = make_settings(**options, effort=effort, baselines=baselines, warm=warm, carded=carded)
     folder = _open_folder(output, settings, sources, [each.problem.name for each in submissions], resume)
     results = []
     try:

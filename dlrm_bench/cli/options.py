@@ -11,7 +11,7 @@ import click
 from dlrm_bench.errors import UsageError
 from dlrm_bench.problems import DEFAULT_CASE, Problem, ProblemSet, load_problems, open_problems
 from dlrm_bench.records import Effort, Precision, Size
-from dlrm_bench.submissions import BASELINES
+from dlrm_bench.submissions import BASELINES, CARDLESS_BASELINES
 
 if TYPE_CHECKING:
     from dlrm_bench.evaluate import Settings
@@ -65,9 +65,7 @@ def timing_options(default_effort: str, efforts: tuple[str, ...] = get_args(Effo
         return click.option(
             "--baseline",
             "baselines",
-            default=",".join(BASELINES),
-            show_default=True,
-            help="Comma-separated: what to time beside.",
+            help=f"Comma-separated: what to time beside; {', '.join(BASELINES)}, so far as the problem has them.",
         )(command)
 
     return add
@@ -81,24 +79,29 @@ def make_settings(
     memory: float | None,
     *,
     effort: str = "none",
-    baselines: str = "",
+    baselines: str | None = None,
     warm: bool = False,
+    carded: bool = True,
     cases: tuple[str, ...] = (),
     timed_case: str = DEFAULT_CASE,
 ) -> Settings:
-    """Return the settings that the shared options ask for, with the device's defaults for what was left out."""
+    """Return the settings that the shared options ask for, with the device's defaults for what was left out.
+
+    Problems that are not `carded`, such as KernelBench's, have one size, and no library baseline.
+    """
     from dlrm_bench.environment import default_precision, default_size, open_device
     from dlrm_bench.evaluate import Settings
     from dlrm_bench.sandbox.limits import Limits
 
     where = open_device(device)
-    names = tuple(name.strip() for name in baselines.split(",") if name.strip())
+    fitting = BASELINES if carded else CARDLESS_BASELINES
+    names = fitting if baselines is None else tuple(name.strip() for name in baselines.split(",") if name.strip())
     unknown = set(names) - set(BASELINES)
     if unknown:
         raise UsageError(f"no baseline {', '.join(sorted(unknown))}; there are {', '.join(BASELINES)}")
     return Settings(
         device=where,
-        size=size or default_size(where),
+        size=size or (default_size(where) if carded else "full"),
         precision=precision or default_precision(where),
         effort=None if effort == "none" else effort,  # type: ignore[arg-type]
         baselines=names,

@@ -35,7 +35,7 @@ def command(
     sweep: str | None,
     plot: Path | None,
     effort: str,
-    baselines: str,
+    baselines: str | None,
     warm: bool,
     as_json: bool,
     **options: Any,
