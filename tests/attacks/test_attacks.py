@@ -199,7 +199,6 @@ def test_every_file_says_what_it_is() -> None:
     assert all((attack.expected.stage == "harmless") == (not attack.expected.reasons) for attack in ATTACKS)
 
 
-@pytest.mark.xfail(reason="a child that kills itself with its reaper leaves processes", strict=False)
 def test_nothing_of_the_attacks_is_left(evaluators: Evaluators, running_before: set[int]) -> None:
     evaluators.close()
     assert workers() <= running_before
@@ -209,7 +208,6 @@ def test_nothing_of_the_attacks_is_left(evaluators: Evaluators, running_before: 
     assert left == []
 
 
-@pytest.mark.xfail(reason="files in /dev/shm outlive the child", strict=False)
 def test_no_notes_of_the_attacks_are_left(evaluators: Evaluators) -> None:
     evaluators.close()
     left = NOTES.exists()

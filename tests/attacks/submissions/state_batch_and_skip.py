@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained"], "gpu": False}
+EXPECT = {"problem": 1, "stage": "harmless", "reasons": [], "gpu": False, "least_us": 2000}
 
 
 class ModelNew(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained"], "gpu": False}
+EXPECT = {"problem": 1, "stage": "harmless", "reasons": [], "gpu": False, "most_speedup": 3.0}
 
 
 class ModelNew(nn.Module):
