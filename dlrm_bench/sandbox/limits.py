@@ -85,4 +85,6 @@ def child_environment(workspace: str, package_root: str) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(workspace, "inductor"),
         # More threads are processes that each import torch first: longer than one problem's kernels take to compile.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        # Else each child compiles a program first, to see whether the compiler can do what the processor can.
+        "TORCHINDUCTOR_VEC_ISA_OK": "1",
     }
