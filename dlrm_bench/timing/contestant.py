@@ -32,16 +32,16 @@ class Contestant:
     wall_us: list[float] = field(default_factory=list)
     host_us: float = 0.0
 
-    def add(self, block: Block, harness_us: float) -> None:
+    def add(self, block: Block, calls: int, harness_us: float) -> None:
         """Keep what a block says; times that are none put the contestant out of the race.
 
         Args:
-            block: the block.
+            block: the block, by the child's word.
+            calls: how many it was asked for.
             harness_us: what of the parent's time the harness itself took.
         """
-        calls = len(block.times_us)
-        if not all(0 < each < math.inf for each in block.times_us):
-            self.reason = Reason("time_not_explained", "the times of a block are not all finite and above zero")
+        if len(block.times_us) != calls or not all(0 < each < math.inf for each in block.times_us):
+            self.reason = Reason("time_not_explained", "a block has not one time a call, finite and above zero")
             return
         self.block_us.append(float(np.mean(block.times_us)))
         self.wall_us.append((block.wall_us - harness_us) / calls)

@@ -131,7 +131,7 @@ class Race:
         hold_us = self._hold_us(contestant, calls) if cycles_per_us else 0.0
         with _turn_of(contestant):
             block = contestant.bench.time(sets, calls, flush_bytes, int(hold_us * cycles_per_us))
-            contestant.add(block, hold_us + flush_us * calls)
+            contestant.add(block, calls, hold_us + flush_us * calls)
 
     def _hold_us(self, contestant: Contestant, calls: int) -> float:
         """Return how long a GPU must be kept busy so that no call waits for the host.

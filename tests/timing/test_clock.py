@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 import torch
 
+from dlrm_bench.correctness.bench import Bench, Block
 from dlrm_bench.evaluate import Settings, evaluate
 from dlrm_bench.problems import Problem
 from dlrm_bench.records import Kernel, Measurement, Result
+from dlrm_bench.sandbox.child import Child
+from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.sandbox.messages import Profiled
 from dlrm_bench.submissions import Submission
+from dlrm_bench.timing.contestant import Contestant
 from dlrm_bench.timing.second_clock import second_clock
 
 CODE = """
@@ -168,3 +174,13 @@ def test_two_clocks_agree_or_say_why_not(times: list[float], kernels: list[Kerne
     found = second_clock(Profiled(times, kernels), host_us=30.0)
     assert found.agrees == agrees
     assert note in found.note
+
+
+@pytest.mark.parametrize("times", [[], [1.0], [1.0] * 3, [1.0, 0.0], [1.0, float("nan")], [float("inf"), 1.0]])
+def test_a_block_without_one_time_a_call_is_refused(times: list[float]) -> None:
+    with closing(Child(torch.device("cpu"), Limits())) as child:
+        contestant = Contestant("liar", Bench(child, "default"))
+        contestant.add(Block(times, 100.0), 2, 0.0)
+    assert contestant.reason is not None
+    assert contestant.reason.reason == "time_not_explained"
+    assert contestant.block_us == []
