@@ -67,7 +67,7 @@ class Evaluator:
     def __init__(self, settings: Settings, spares: int = 2) -> None:
         if settings.device.type == "cuda":
             # Events and streams are the current device's.
-            torch.cuda.set_device(settings.device)
+            torch.cuda.set_device(settings.device.index or 0)
         self._settings = settings
         self._pool = ChildPool(settings.device, settings.limits, spares)
         self._lineup: Lineup | None = None
