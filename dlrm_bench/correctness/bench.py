@@ -116,17 +116,19 @@ class Bench:
 
     def time(self, sets: Sequence[list[Any]], calls: int, flush_bytes: int = 0, hold_cycles: int = 0) -> Block:
         """Time calls over sets of inputs in turn; the outputs are kept."""
-        self._place(self.child.arena(sum(map(room_for_inputs, sets))), sets)
-        self.child.give(self._placed)
+        self._give(sets)
         start = time.perf_counter()
         timed = self.child.time(calls, flush_bytes, hold_cycles)
         return Block(timed.times_us, (time.perf_counter() - start) * 1e6)
 
     def profile(self, sets: Sequence[list[Any]], hold_cycles: int) -> Profiled:
         """Time one call over each set of inputs, and have the kernels recorded."""
+        self._give(sets)
+        return self.child.profile(len(sets), hold_cycles)
+
+    def _give(self, sets: Sequence[list[Any]]) -> None:
         self._place(self.child.arena(sum(map(room_for_inputs, sets))), sets)
         self.child.give(self._placed)
-        return self.child.profile(len(sets), hold_cycles)
 
     def _place(self, arena: Arena, sets: Sequence[list[Any]]) -> None:
         self._arena = arena

@@ -59,6 +59,7 @@ def judge(
                     continue
                 ended = failure("unsupported", f"{problem.name} cannot be judged: {error}, on case {case}", case)
                 reasons.append(ended)
+                break
     except SubmissionFailedError as error:
         ended = failure(error.status, f"{error.message}, on case {case}", case)
         reasons.append(ended)

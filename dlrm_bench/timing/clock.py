@@ -14,8 +14,7 @@ from dlrm_bench.timing.statistics import distance, paired_speedup
 
 ASKING_US = {"cuda_events": 600.0, "cpu_perf_counter": 150.0}
 LOOP_US = {"cuda_events": 20.0, "cpu_perf_counter": 10.0}
-"""What of a block's time on the parent's clock may go into asking for it, and into the loop around each call: a third
-more than what was seen of kernels that hide nothing."""
+"""What of a block's time on the parent's clock may go into asking for it, and into the loop around each call."""
 EXPLAINED = 0.75
 """Share of the rest that the claimed times must explain."""
 LEAST_NOISE = 0.005
