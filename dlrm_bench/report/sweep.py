@@ -8,8 +8,6 @@ from pathlib import Path
 from dlrm_bench.errors import CannotRunError
 from dlrm_bench.records import SweepPoint
 
-NOTHING = "-"
-
 
 def sweep_rows(points: Sequence[SweepPoint]) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows: what was varied, the share of lookups that read a row of their own, times."""
@@ -49,10 +47,10 @@ def _speedups(point: SweepPoint) -> dict[str, float]:
 
 def _row(point: SweepPoint, names: Sequence[str]) -> list[str]:
     measured, speedups = point.result.measurement, _speedups(point)
-    times = [f"{speedups[name]:.2f}" if name in speedups else NOTHING for name in names]
+    times = [f"{speedups[name]:.2f}" if name in speedups else "-" for name in names]
     if measured is None:
-        return [f"{point.value:g}", NOTHING, point.result.status, NOTHING, *times, NOTHING]
+        return [f"{point.value:g}", "-", point.result.status, "-", *times, "-"]
     costs, roofline = measured.costs, measured.roofline
-    unique = f"{costs.distinct_rows / costs.lookups:.1%}" if costs is not None and costs.lookups else NOTHING
-    share = f"{roofline.share:.0%}" if roofline is not None else NOTHING
+    unique = f"{costs.distinct_rows / costs.lookups:.1%}" if costs is not None and costs.lookups else "-"
+    share = f"{roofline.share:.0%}" if roofline is not None else "-"
     return [f"{point.value:g}", unique, point.result.status, f"{measured.median_us:.1f}", *times, share]
