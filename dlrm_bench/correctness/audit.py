@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,9 +22,9 @@ from dlrm_bench.correctness.trivial import TOLERANCES, examine
 from dlrm_bench.precisions import DTYPES
 from dlrm_bench.problems import Problem
 from dlrm_bench.records import TRIVIAL, AuditRequest, AuditRow, AuditSummary, Precision, Size
+from dlrm_bench.sandbox.limits import is_out_of_memory, limit_memory
 
 GIB = 1 << 30
-OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory")
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def answer(request: AuditRequest) -> AuditRow:
         return examine(problem, request.size, request.precision, device)
     except Exception as error:
         said = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
-        if isinstance(error, MemoryError) or any(words in said for words in OUT_OF_MEMORY_WORDS):
+        if is_out_of_memory(error):
             said = f"it needs more than {allowed}"
         return AuditRow(problem.id, problem.name, said)
 
@@ -149,23 +148,12 @@ def least_bytes(problem: Problem, size: Size, precision: Precision) -> int:
     return sum(each.numel() for each in floating) * (DTYPES[precision].itemsize + torch.float64.itemsize)
 
 
-def _limit_memory(device: torch.device, memory_bytes: int) -> None:
-    if device.type == "cuda":
-        total = torch.cuda.get_device_properties(device).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, memory_bytes / total), device)
-    elif (status := Path("/proc/self/status")).exists():
-        used = int(status.read_text().split("VmData:")[1].split()[0]) << 10
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        if most == resource.RLIM_INFINITY or used + memory_bytes < most:
-            resource.setrlimit(resource.RLIMIT_DATA, (used + memory_bytes, most))
-
-
 def main() -> None:
     """Answer the request on stdin."""
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a reference prints must not get into the answer
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=AuditRequest)
-    _limit_memory(torch.device(request.device), request.memory_bytes)
+    limit_memory(torch.device(request.device), request.memory_bytes)
     torch.backends.cudnn.allow_tf32 = False
     channel.write(msgspec.json.encode(answer(request)))
     channel.close()

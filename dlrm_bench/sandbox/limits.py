@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 from dataclasses import dataclass
+from pathlib import Path
+
+import torch
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Limits:
         )
 
 
+OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory")
+
 ENVIRONMENT_KEPT = (
     "PATH",
     "LANG",
@@ -88,3 +94,24 @@ def child_environment(workspace: str, package_root: str) -> dict[str, str]:
         # Else each child compiles a program first, to see whether the compiler can do what the processor can.
         "TORCHINDUCTOR_VEC_ISA_OK": "1",
     }
+
+
+def limit_memory(device: torch.device, memory_bytes: int) -> None:
+    """Bound what this process may take from now on: on a GPU its memory there, else its own beyond what it has."""
+    if device.type == "cuda":
+        total = torch.cuda.get_device_properties(device).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, memory_bytes / total), device)
+    elif (status := Path("/proc/self/status")).exists():
+        most = (int(status.read_text().split("VmData:")[1].split()[0]) << 10) + memory_bytes
+        _, allowed = resource.getrlimit(resource.RLIMIT_DATA)
+        # Only root may raise what somebody has set lower.
+        most = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that there is no memory left, in whatever words a library says so."""
+    text = str(error).lower()
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(
+        words in text for words in OUT_OF_MEMORY_WORDS
+    )

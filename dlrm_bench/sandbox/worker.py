@@ -24,7 +24,6 @@ import resource  # noqa: E402
 import socket  # noqa: E402
 import traceback  # noqa: E402
 from collections.abc import Callable, Iterator  # noqa: E402
-from pathlib import Path  # noqa: E402
 from types import ModuleType  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -36,6 +35,7 @@ from dlrm_bench.precisions import DTYPES  # noqa: E402
 from dlrm_bench.records import Failure  # noqa: E402
 from dlrm_bench.sandbox.arena import MappedArena, view_of  # noqa: E402
 from dlrm_bench.sandbox.kernels import kernel_timer  # noqa: E402
+from dlrm_bench.sandbox.limits import is_out_of_memory, limit_memory  # noqa: E402
 from dlrm_bench.sandbox.messages import (  # noqa: E402
     Argument,
     Attach,
@@ -63,7 +63,6 @@ from dlrm_bench.sandbox.poison import poisoned  # noqa: E402
 from dlrm_bench.sandbox.stopwatch import stopwatch  # noqa: E402
 
 KEPT_CALLS = 3
-OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory")
 # Bound before any submission is imported, so that replacing them later changes nothing here.
 _Tensor, _clone, _copy_into, _synchronize = torch.Tensor, torch.Tensor.clone, torch.Tensor.copy_, torch.cuda.synchronize
 _type, _list = type, list
@@ -220,17 +219,12 @@ def _set_limits(device: torch.device, limits: Load) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
     resource.setrlimit(resource.RLIMIT_NOFILE, (limits.open_files, limits.open_files))
-    if device.type == "cuda":
-        total = torch.cuda.get_device_properties(device).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, limits.memory_bytes / total), device)
-    elif (status := Path("/proc/self/status")).exists():
-        used = int(status.read_text().split("VmData:")[1].split()[0]) << 10
-        resource.setrlimit(resource.RLIMIT_DATA, (used + limits.memory_bytes, used + limits.memory_bytes))
+    limit_memory(device, limits.memory_bytes)
 
 
 def _status(error: BaseException, loading: bool) -> Failure:
     text = str(error).lower()
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(words in text for words in OUT_OF_MEMORY_WORDS):
+    if is_out_of_memory(error):
         return "out_of_memory"
     if "cuda error" in text:
         return "crash"
