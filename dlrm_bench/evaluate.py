@@ -5,8 +5,10 @@ submission -> sandbox <-> judge -> clock -> Result
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,9 +18,11 @@ import torch
 from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.judge import judge
 from dlrm_bench.environment import describe
+from dlrm_bench.errors import UnfitReferenceError
 from dlrm_bench.problems import DEFAULT_CASE, Problem
 from dlrm_bench.records import Effort, Measurement, Precision, Reason, Result, Size, Verdict, failure, status_of
 from dlrm_bench.sandbox.child import Child, ChildPool, SubmissionFailedError
+from dlrm_bench.sandbox.headers import HeaderStore
 from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.submissions import Submission, baseline
 from dlrm_bench.timing.clock import measurement, refuse
@@ -70,11 +74,16 @@ class Evaluator:
             torch.cuda.set_device(settings.device.index or 0)
         self._settings = settings
         self._pool = ChildPool(settings.device, settings.limits, spares)
+        self._headers = HeaderStore()
         self._lineup: Lineup | None = None
         self._environment = describe(settings.device)
 
     def evaluate(self, submission: Submission) -> Result:
-        """Judge a submission and, if it is correct, time it."""
+        """Judge a submission and, if it is correct, time it; its baselines compile while it is judged."""
+        if self._settings.effort is not None:
+            # If the reference is unfit, the judge says so.
+            with contextlib.suppress(UnfitReferenceError):
+                self._lineup_for(submission.problem)
         child = self._pool.take()
         try:
             verdict = self._judge(child, submission)
@@ -88,8 +97,8 @@ class Evaluator:
     def close(self) -> None:
         """End all children."""
         self._pool.close()
-        if self._lineup is not None:
-            self._lineup.close()
+        self._close_lineup()
+        self._headers.close()
 
     def _judge(self, child: Child, submission: Submission) -> Verdict:
         try:
@@ -108,10 +117,14 @@ class Evaluator:
 
     def _lineup_for(self, problem: Problem) -> Lineup:
         if self._lineup is None or self._lineup.problem is not problem:
-            if self._lineup is not None:
-                self._lineup.close()
-            self._lineup = Lineup(problem, self._settings, self._pool)
+            self._close_lineup()
+            self._lineup = Lineup(problem, self._settings, self._pool, self._headers)
         return self._lineup
+
+    def _close_lineup(self) -> None:
+        before, self._lineup = self._lineup, None
+        if before is not None:
+            before.close()
 
     @cached_property
     def _ceilings(self) -> Ceilings | None:
@@ -149,16 +162,28 @@ def evaluate(submission: Submission, settings: Settings) -> Result:
 
 
 class Lineup:
-    """One problem's baselines, compiled, judged and ready to be timed beside any submission."""
+    """One problem's baselines, compiled, judged and ready to be timed beside any submission.
 
-    def __init__(self, problem: Problem, settings: Settings, pool: ChildPool) -> None:
+    They are made ready side by side, in threads that only wait for children and compare tensors: torch's random state
+    is the process's, so that inputs are drawn in the main thread alone.
+    """
+
+    def __init__(self, problem: Problem, settings: Settings, pool: ChildPool, headers: HeaderStore) -> None:
         self.problem = problem
         self._pool = pool
+        self._headers = headers
         self._race = Race(
             problem, settings.size, settings.timed_case, settings.precision, settings.device, settings.cold
         )
         self._entries = [baseline(name, problem) for name in settings.baselines]
-        self._baselines = [self._enter(entry) for entry in self._entries]
+        self._threads = ThreadPoolExecutor(max(1, len(self._entries)))
+        self._baselines = [self._contestant(entry) for entry in self._entries]
+        for each in self._baselines:
+            headers.lend(each.bench.child.workspace)
+        self._entering = [
+            self._threads.submit(self._enter, contestant, entry)
+            for contestant, entry in zip(self._baselines, self._entries, strict=True)
+        ]
 
     def time(
         self, entry: Submission, effort: Effort, ceilings: Ceilings | None
@@ -168,8 +193,10 @@ class Lineup:
         Returns:
             Why its time is worth nothing, or what the clock says.
         """
-        submission, control = self._enter(entry), self._enter(entry)
+        submission, control = self._contestant(entry), self._contestant(entry)
         try:
+            self._enter(submission, entry)
+            self._enter(control, entry)
             reason = submission.reason or control.reason
             return (reason, None) if reason else self._run(submission, control, effort, ceilings)
         finally:
@@ -179,6 +206,10 @@ class Lineup:
     def _run(
         self, submission: Contestant, control: Contestant, effort: Effort, ceilings: Ceilings | None
     ) -> tuple[Reason | None, Measurement | None]:
+        for entering, each in zip(self._entering, self._baselines, strict=True):
+            entering.result()
+            if each.reason is None:
+                self._headers.keep(each.bench.child.workspace)
         baselines = [replace(each) for each in self._baselines]
         self._pool.settle()
         start = time.monotonic()
@@ -197,17 +228,21 @@ class Lineup:
     def close(self) -> None:
         """End the baselines' children."""
         for each in self._baselines:
+            each.bench.child.kill()
+        self._threads.shutdown()
+        for each in self._baselines:
             each.bench.child.close()
         del self._race
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _enter(self, entry: Submission) -> Contestant:
-        contestant = Contestant(entry.label.removeprefix("baseline:"), Bench(self._pool.take(), self._race.case))
+    def _contestant(self, entry: Submission) -> Contestant:
+        return Contestant(entry.label.removeprefix("baseline:"), Bench(self._pool.take(), self._race.case))
+
+    def _enter(self, contestant: Contestant, entry: Submission) -> None:
         try:
             contestant.bench.child.load(entry.source)
         except SubmissionFailedError as error:
             contestant.reason = failure(error.status, error.message)
         else:
             self._race.enter(contestant)
-        return contestant

@@ -75,13 +75,14 @@ class Child:
     sends garbage. After a failure that killed the child, every further call raises the same way.
 
     Attributes:
+        workspace: the one folder that it may write in, and that is removed with it.
         protections: what the submission cannot do, by `dlrm_bench.sandbox.protections`' names; known once it is up.
     """
 
     def __init__(self, device: torch.device, limits: Limits) -> None:
         self.device = device
         self._limits = limits
-        self._workspace = tempfile.mkdtemp(prefix="dlrm_bench_")
+        self.workspace = Path(tempfile.mkdtemp(prefix="dlrm_bench_"))
         self._arena: Arena | None = None
         self._closed = False
         self._file = SharedFile()
@@ -96,8 +97,8 @@ class Child:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "dlrm_bench.sandbox.worker", *map(str, [*descriptors, device, shared_bytes])],
-                cwd=self._workspace,
-                env=child_environment(self._workspace, str(Path(__file__).parents[2])),
+                cwd=self.workspace,
+                env=child_environment(str(self.workspace), str(Path(__file__).parents[2])),
                 # Nothing is ever written to it: its end tells the child's supervisor that this process is gone.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -126,7 +127,7 @@ class Child:
     def load(self, source: str) -> None:
         """Wait until the child is up, then import the submission in it."""
         self.wait()
-        path = Path(self._workspace, "submission.py")
+        path = self.workspace / "submission.py"
         path.write_text(source)
         bounds = self._limits
         self._ask(Load(str(path), bounds.memory_bytes, bounds.file_bytes, bounds.open_files), Done, bounds.load_s)
@@ -181,13 +182,17 @@ class Child:
         """Let it go on."""
         signal_below(self._process.pid, signal.SIGCONT)
 
+    def kill(self) -> None:
+        """End the child and all that it started; who waits for its answer, in whatever thread, is told."""
+        kill_tree(self._process.pid)
+
     def close(self) -> None:
         """End the child and all that it started, and remove what it wrote."""
         if self._closed:
             return
         self._closed = True
         self._channel.close()
-        self._kill()
+        self.kill()
         self._process.wait()
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -196,7 +201,7 @@ class Child:
         if self._arena is not None:
             self._arena.close()
             self._arena = None
-        shutil.rmtree(self._workspace, ignore_errors=True)
+        shutil.rmtree(self.workspace, ignore_errors=True)
 
     def _call_limit(self) -> float:
         limit = self._limits.first_call_s if self._fresh else self._limits.call_s
@@ -218,35 +223,32 @@ class Child:
             reply = self._channel.receive(Reply, limit, self._look_at_memory)
             self._left_s -= time.monotonic() - start
         except ChannelTimeoutError:
-            self._kill()
+            self.kill()
             raise SubmissionFailedError("timeout", f"no answer within {limit:.0f} s") from None
         except ChannelClosedError:
             raise self._ended() from None
         except GarbageError as error:
-            self._kill()
+            self.kill()
             raise SubmissionFailedError("crash", f"garbage instead of an answer: {error}") from None
         if isinstance(reply, Failed):
             raise SubmissionFailedError(reply.status, reply.message)
         if not isinstance(reply, expected):
-            self._kill()
+            self.kill()
             raise SubmissionFailedError("crash", f"an answer out of turn: {type(reply).__name__}")
         return reply
 
     def _look_at_memory(self) -> None:
         if self._memory is None or not self._memory.exceeded(0 if self._arena is None else self._arena.nbytes):
             return
-        self._kill()
+        self.kill()
         most = f"{self._limits.memory_bytes >> 20} MiB, shared memory and all its processes counted"
         raise SubmissionFailedError("out_of_memory", f"took more memory than {most}")
-
-    def _kill(self) -> None:
-        kill_tree(self._process.pid)
 
     def _ended(self) -> SubmissionFailedError:
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            self._kill()
+            self.kill()
             return SubmissionFailedError("crash", "the process closed its channel")
         number = -code if code < 0 else code - SIGNALLED
         killed = number in list(signal.Signals)

@@ -67,7 +67,6 @@ class Race:
             contestant.bench.child.build(self._oracle.init_inputs, self._weights, self._precision)
             reasons = [reason for trial in self._entry for reason in contestant.bench.call(trial).reasons]
             contestant.reason = reasons[0] if reasons else None
-            contestant.host_us = self._host_us(contestant)
 
     def run(self, contestants: Sequence[Contestant], effort: Effort, sensors: Sensors | None) -> int:
         """Run rounds until the first contestant's ratios to all others are known narrowly, or the plan's most.
@@ -82,6 +81,9 @@ class Race:
         """
         plan = PLANS[effort]
         racing = _left(contestants)
+        for each in racing:
+            with _turn_of(each):
+                each.host_us = self._host_us(each)
         calls = self._calls_per_block(racing, plan)
         for each in racing:
             each.start_over()

@@ -60,7 +60,7 @@ def test_it_cannot_write_a_large_file(run: Run) -> None:
 
 def test_each_child_has_its_own_folder_and_it_is_removed() -> None:
     with closing(Child(CPU, Limits())) as first, closing(Child(CPU, Limits())) as second:
-        folders = [Path(each._workspace) for each in (first, second)]
+        folders = [each.workspace for each in (first, second)]
         assert folders[0] != folders[1]
         assert all(folder.is_dir() for folder in folders)
     assert not any(folder.exists() for folder in folders)
