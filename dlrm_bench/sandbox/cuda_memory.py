@@ -7,7 +7,9 @@ frees it when it pleases. The driver's functions are described in the CUDA drive
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -37,8 +39,7 @@ class CudaBlock:
             torch.OutOfMemoryError: the GPU has no room for it.
         """
         pointer = ctypes.c_uint64()
-        with torch.cuda.device(device):
-            torch.cuda.current_stream()
+        with _context_of(device):
             _call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(nbytes))
         return CudaBlock(pointer.value, nbytes, device)
 
@@ -47,14 +48,14 @@ class CudaBlock:
         """Map another process's block by its handle."""
         pointer = ctypes.c_uint64()
         shared = _Handle.from_buffer_copy(handle)
-        with torch.cuda.device(device):
+        with _context_of(device):
             _call("cuIpcOpenMemHandle_v2", ctypes.byref(pointer), shared, ctypes.c_uint(LAZY_ENABLE_PEER_ACCESS))
         return CudaBlock(pointer.value, nbytes, device)
 
     def handle(self) -> bytes:
         """Return what another process needs to map this block."""
         shared = _Handle()
-        with torch.cuda.device(self.device):
+        with _context_of(self.device):
             _call("cuIpcGetMemHandle", ctypes.byref(shared), ctypes.c_uint64(self.pointer))
         return bytes(shared)
 
@@ -71,13 +72,26 @@ class CudaBlock:
         self._release("cuMemFree_v2")
 
     def _release(self, call: str) -> None:
-        with torch.cuda.device(self.device):
+        with _context_of(self.device):
             torch.cuda.synchronize()
             _call(call, ctypes.c_uint64(self.pointer))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {"version": 2, "shape": (self.nbytes,), "typestr": "|u1", "data": (self.pointer, False)}
+
+
+@contextlib.contextmanager
+def _context_of(device: torch.device) -> Iterator[None]:
+    """Make torch's context on a device the calling thread's: the driver's calls need one, and a new thread has none."""
+    torch.cuda.init()
+    with torch.cuda.device(device):
+        context = ctypes.c_void_p()
+        _call("cuCtxGetCurrent", ctypes.byref(context))
+        if not context:
+            _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(torch.cuda.current_device()))
+            _call("cuCtxSetCurrent", context)
+        yield
 
 
 @cache

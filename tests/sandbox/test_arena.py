@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -80,6 +81,17 @@ def test_the_file_cannot_shrink(file: SharedFile) -> None:
     file.grow(4096)
     with pytest.raises(PermissionError):
         os.ftruncate(file.descriptor, 10)
+
+
+@pytest.mark.gpu
+def test_a_gpu_block_is_allocated_in_any_thread() -> None:
+    from dlrm_bench.sandbox.cuda_memory import CudaBlock
+
+    with ThreadPoolExecutor(1) as thread:
+        block = thread.submit(CudaBlock.allocate, 1 << 20, torch.device("cuda", 0)).result()
+        thread.submit(block.tensor().fill_, 7).result()
+    assert int(block.tensor().sum()) == 7 << 20
+    block.free()
 
 
 @pytest.mark.gpu
