@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -64,8 +65,8 @@ class Settings:
 class Evaluator:
     """Evaluates submissions one after another on one device.
 
-    What submissions for the same problem share is kept between them: the baselines, compiled and waiting in their
-    children, and the reference. Call `close` at the end.
+    What submissions for the same problem share is kept between them, until other problems are prepared: the baselines,
+    compiled and waiting in their children, and the reference. Call `close` at the end.
     """
 
     def __init__(self, settings: Settings, spares: int = 2) -> None:
@@ -75,15 +76,23 @@ class Evaluator:
         self._settings = settings
         self._pool = ChildPool(settings.device, settings.limits, spares)
         self._headers = HeaderStore()
-        self._lineup: Lineup | None = None
+        self._lineups: dict[str, Lineup] = {}
         self._environment = describe(settings.device)
+
+    def prepare(self, problems: Sequence[Problem]) -> None:
+        """Have the baselines of these problems compile, all at the same time, and let go of those of others."""
+        wanted = {problem.hash: problem for problem in problems}
+        for done in self._lineups.keys() - wanted.keys():
+            self._lineups.pop(done).close()
+        for name in wanted.keys() - self._lineups.keys():
+            # If the reference is unfit, the judge says so.
+            with contextlib.suppress(UnfitReferenceError):
+                self._lineups[name] = Lineup(wanted[name], self._settings, self._pool, self._headers)
 
     def evaluate(self, submission: Submission) -> Result:
         """Judge a submission and, if it is correct, time it; its baselines compile while it is judged."""
-        if self._settings.effort is not None:
-            # If the reference is unfit, the judge says so.
-            with contextlib.suppress(UnfitReferenceError):
-                self._lineup_for(submission.problem)
+        if self._settings.effort is not None and submission.problem.hash not in self._lineups:
+            self.prepare([submission.problem])
         child = self._pool.take()
         try:
             verdict = self._judge(child, submission)
@@ -97,7 +106,7 @@ class Evaluator:
     def close(self) -> None:
         """End all children."""
         self._pool.close()
-        self._close_lineup()
+        self.prepare([])
         self._headers.close()
 
     def _judge(self, child: Child, submission: Submission) -> Verdict:
@@ -110,21 +119,16 @@ class Evaluator:
 
     def _time(self, submission: Submission, verdict: Verdict, effort: Effort) -> tuple[Verdict, Measurement | None]:
         """Time it in fresh children: one that has been judged may have compiled other kernels than it would have."""
-        reason, timed = self._lineup_for(submission.problem).time(submission, effort, self._ceilings)
-        if reason is None:
-            return verdict, timed
-        return msgspec.structs.replace(verdict, status=status_of(reason), correct=False, reasons=[reason]), None
-
-    def _lineup_for(self, problem: Problem) -> Lineup:
-        if self._lineup is None or self._lineup.problem is not problem:
-            self._close_lineup()
-            self._lineup = Lineup(problem, self._settings, self._pool, self._headers)
-        return self._lineup
-
-    def _close_lineup(self) -> None:
-        before, self._lineup = self._lineup, None
-        if before is not None:
-            before.close()
+        lineup = self._lineups.get(submission.problem.hash)
+        if lineup is None:
+            unfit = f"{submission.problem.name} cannot be timed: its reference is unfit for some inputs"
+            return _unless(failure("unsupported", unfit, self._settings.timed_case), verdict), None
+        with lineup.entered(submission) as contestants:
+            for each in self._lineups.values():
+                each.wait()
+            self._pool.settle()
+            reason, timed = lineup.time(contestants, effort, self._ceilings)
+        return _unless(reason, verdict), timed
 
     @cached_property
     def _ceilings(self) -> Ceilings | None:
@@ -152,6 +156,12 @@ class Evaluator:
         )
 
 
+def _unless(reason: Reason | None, verdict: Verdict) -> Verdict:
+    if reason is None:
+        return verdict
+    return msgspec.structs.replace(verdict, status=status_of(reason), correct=False, reasons=[reason])
+
+
 def evaluate(submission: Submission, settings: Settings) -> Result:
     """Evaluate one submission."""
     evaluator = Evaluator(settings, spares=0)
@@ -176,7 +186,7 @@ class Lineup:
             problem, settings.size, settings.timed_case, settings.precision, settings.device, settings.cold
         )
         self._entries = [baseline(name, problem) for name in settings.baselines]
-        self._threads = ThreadPoolExecutor(max(1, len(self._entries)))
+        self._threads = ThreadPoolExecutor(len(self._entries) + 2)
         self._baselines = [self._contestant(entry) for entry in self._entries]
         for each in self._baselines:
             headers.lend(each.bench.child.workspace)
@@ -185,33 +195,38 @@ class Lineup:
             for contestant, entry in zip(self._baselines, self._entries, strict=True)
         ]
 
-    def time(
-        self, entry: Submission, effort: Effort, ceilings: Ceilings | None
-    ) -> tuple[Reason | None, Measurement | None]:
-        """Time a submission beside the baselines, and beside itself in another child.
-
-        Returns:
-            Why its time is worth nothing, or what the clock says.
-        """
-        submission, control = self._contestant(entry), self._contestant(entry)
-        try:
-            self._enter(submission, entry)
-            self._enter(control, entry)
-            reason = submission.reason or control.reason
-            return (reason, None) if reason else self._run(submission, control, effort, ceilings)
-        finally:
-            submission.bench.child.close()
-            control.bench.child.close()
-
-    def _run(
-        self, submission: Contestant, control: Contestant, effort: Effort, ceilings: Ceilings | None
-    ) -> tuple[Reason | None, Measurement | None]:
+    def wait(self) -> None:
+        """Wait until the baselines are ready."""
         for entering, each in zip(self._entering, self._baselines, strict=True):
             entering.result()
             if each.reason is None:
                 self._headers.keep(each.bench.child.workspace)
+
+    @contextlib.contextmanager
+    def entered(self, entry: Submission) -> Iterator[tuple[Contestant, Contestant]]:
+        """Load a submission into two children, judged and warmed up: itself, and its control."""
+        contestants = self._contestant(entry), self._contestant(entry)
+        try:
+            for _ in self._threads.map(self._enter, contestants, (entry, entry)):
+                pass
+            yield contestants
+        finally:
+            for each in contestants:
+                each.bench.child.close()
+
+    def time(
+        self, contestants: tuple[Contestant, Contestant], effort: Effort, ceilings: Ceilings | None
+    ) -> tuple[Reason | None, Measurement | None]:
+        """Time a submission beside its control and the baselines, when nothing else runs.
+
+        Returns:
+            Why its time is worth nothing, or what the clock says.
+        """
+        submission, control = contestants
+        reason = submission.reason or control.reason
+        if reason is not None:
+            return reason, None
         baselines = [replace(each) for each in self._baselines]
-        self._pool.settle()
         start = time.monotonic()
         with open_sensors(self._race.device) as sensors:
             calls = self._race.run([submission, control, *baselines], effort, sensors)

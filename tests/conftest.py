@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -36,6 +37,37 @@ settings.register_profile("steady", max_examples=60, deadline=None, derandomize=
 settings.load_profile("steady")
 # Tensors here are small: more threads only wait for each other, and on a busy machine for a long time.
 torch.set_num_threads(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default="cpu", help="where attacks, honest variants and mutants run: cpu or cuda")
+    parser.addoption("--record", type=Path, help="file that gets a line of JSON for each test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path: Path | None = config.getoption("--record")
+    if path is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(path))
+
+
+class Recorder:
+    """Writes down how each test ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.failed:
+            line = {"test": report.nodeid, "outcome": report.outcome, "seconds": round(report.duration, 2)}
+            with self._path.open("a") as file:
+                file.write(json.dumps({**line, **dict(report.user_properties)}) + "\n")
+
+
+@pytest.fixture(scope="session")
+def where(request: pytest.FixtureRequest) -> torch.device:
+    """The device that the tests of the judge as a whole run on."""
+    name: str = request.config.getoption("--device")
+    return torch.device(name) if name == "cpu" else torch.device(name, 0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

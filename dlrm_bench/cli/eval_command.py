@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 @click.argument("sources", nargs=-1, required=True, metavar="SUBMISSIONS...")
 @click.option("--problems", help="Comma-separated ids or names, or kernelbench:DIR[:LIST]; all if left out.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Run folder to write.")
+@click.option(
+    "--ahead",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Problems whose baselines compile at the same time: with many cores and much memory.",
+)
 @click.option("--resume", is_flag=True, help="Do what is missing in the run folder.")
 @timing_options("standard", ("none", "quick", "standard", "thorough"))
 @run_options
@@ -32,6 +39,7 @@ def command(
     sources: tuple[str, ...],
     problems: str | None,
     output: Path | None,
+    ahead: int,
     resume: bool,
     effort: str,
     baselines: str | None,
@@ -55,7 +63,7 @@ def command(
     folder = _open_folder(output, settings, sources, [each.problem.name for each in submissions], resume)
     results = []
     try:
-        for result in _with_progress(run_all(submissions, settings, folder), len(submissions)):
+        for result in _with_progress(run_all(submissions, settings, folder, ahead), len(submissions)):
             results.append(result)
             if as_json:
                 print_json(result)

@@ -49,7 +49,7 @@ from dlrm_bench.sandbox.messages import (
     printable,
 )
 from dlrm_bench.sandbox.namespaces import SIGNALLED
-from dlrm_bench.sandbox.processes import kill_tree, signal_below
+from dlrm_bench.sandbox.processes import kill_tree, let_go, stop_below
 
 SMALLEST_ARENA = 1 << 20
 
@@ -90,6 +90,7 @@ class Child:
         self._left_s = limits.start_s + limits.total_s
         self._up = False
         self._memory: MemoryWatch | None = None
+        self._stopped: list[int] = []
         self.protections: list[str] = []
         ours, theirs = socket.socketpair()
         self._channel = Channel(ours)
@@ -176,11 +177,12 @@ class Child:
 
     def pause(self) -> None:
         """Stop the submission and all that it started, so that it takes nothing from others, until `resume`."""
-        signal_below(self._process.pid, signal.SIGSTOP)
+        self._stopped = stop_below(self._process.pid)
 
     def resume(self) -> None:
-        """Let it go on."""
-        signal_below(self._process.pid, signal.SIGCONT)
+        """Let it go on; what is stopped has started nothing meanwhile."""
+        let_go(self._stopped)
+        self._stopped = []
 
     def kill(self) -> None:
         """End the child and all that it started; who waits for its answer, in whatever thread, is told."""

@@ -37,7 +37,7 @@ def _held(root: int, at_least: int = 0) -> int:
 
     What several processes share counts once for each in the quick sum, and once in the one that takes longer.
     """
-    tree = [root, *_below(root)]
+    tree = [root, *descendants(root)]
     quick = sum(_sum(process, "status", RESIDENT) for process in tree)
     if quick <= at_least:
         return quick
@@ -47,18 +47,6 @@ def _held(root: int, at_least: int = 0) -> int:
 def _sum(process: int, name: str, fields: tuple[str, ...]) -> int:
     lines = _read(Path("/proc", str(process), name)).splitlines()
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(fields))
-
-
-def _below(root: int) -> list[int]:
-    if not Path(f"/proc/{root}/task/{root}/children").exists():
-        return descendants(root)
-    found, waiting = [], [root]
-    while waiting:
-        tasks = Path("/proc", str(waiting.pop()), "task").glob("*/children")
-        below = [int(child) for each in tasks for child in _read(each).split()]
-        found += below
-        waiting += below
-    return found
 
 
 def _read(path: Path) -> str:

@@ -1,5 +1,3 @@
-import math
-
 import torch
 import torch.nn as nn
 
@@ -35,16 +33,16 @@ def get_init_inputs():
 
 
 def get_inputs():
-    means = MEAN_LENGTH * torch.exp(torch.randn(KEYS) * KEY_SIGMA - KEY_SIGMA**2 / 2)
-    lengths = torch.stack([draw_lengths(BATCH, mean) for mean in means.tolist()])
+    means = MEAN_LENGTH * torch.exp(torch.randn(KEYS, 1) * KEY_SIGMA - KEY_SIGMA**2 / 2)
+    lengths = draw_key_lengths(means, BATCH)
     values = torch.randint(ID_RANGE, (int(lengths.sum()),))
     return [as_index(torch.randperm(KEYS)), as_index(lengths), as_index(values)]
 
 
-def draw_lengths(bags: int, mean: float) -> torch.Tensor:
-    """Lognormal bag lengths, some of them zero."""
-    lengths = torch.exp(torch.randn(bags) * LENGTH_SIGMA + math.log(mean) - LENGTH_SIGMA**2 / 2)
-    return torch.where(torch.rand(bags) < EMPTY_SHARE, 0.0, lengths).round().long()
+def draw_key_lengths(means: torch.Tensor, batch: int) -> torch.Tensor:
+    """Lognormal lengths around each key's mean, some of them zero."""
+    lengths = means * torch.exp(torch.randn(len(means), batch) * LENGTH_SIGMA - LENGTH_SIGMA**2 / 2)
+    return torch.where(torch.rand(len(means), batch) < EMPTY_SHARE, 0.0, lengths).round().long()
 
 
 class Index(torch.Tensor):

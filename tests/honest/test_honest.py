@@ -18,6 +18,7 @@ import torch
 from dlrm_bench.correctness.compare import compare
 from dlrm_bench.correctness.judge import fresh_seed, judge
 from dlrm_bench.correctness.oracle import DTYPES, Oracle
+from dlrm_bench.environment import default_size
 from dlrm_bench.problems import DEFAULT_CASE, Problem, ProblemSet
 from dlrm_bench.records import Precision
 from dlrm_bench.sandbox.child import ChildPool
@@ -27,6 +28,7 @@ FOLDER = Path(__file__).parent / "submissions"
 FEWEST_VARIANTS = 3
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 FRESH_SEEDS = 200
+MEMORY_GIB = {"cpu": 8, "cuda": 48}
 
 
 @dataclass(frozen=True)
@@ -53,18 +55,19 @@ FIRST = [each for each in VARIANTS if each.precisions == PRECISIONS]
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[ChildPool]:
-    with closing(ChildPool(torch.device("cpu"), Limits(), spares=1)) as pool:
+def children(where: torch.device) -> Iterator[ChildPool]:
+    limits = Limits(memory_bytes=MEMORY_GIB[where.type] << 30)
+    with closing(ChildPool(where, limits, spares=1)) as pool:
         yield pool
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.path.stem)
-def test_it_is_accepted(variant: Variant, children: ChildPool, problems: ProblemSet) -> None:
+def test_it_is_accepted(variant: Variant, children: ChildPool, problems: ProblemSet, where: torch.device) -> None:
     with closing(children.take()) as child:
         child.load(variant.path.read_text())
         for precision in variant.precisions:
-            verdict = judge(child, problems.find(variant.problem), size="small", precision=precision)
+            verdict = judge(child, problems.find(variant.problem), size=default_size(where), precision=precision)
             assert verdict.correct, f"{precision}: {verdict.reasons[0].message}"
 
 
@@ -80,15 +83,16 @@ def test_every_precision_is_judged_for_every_problem(problem: Problem) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", FIRST, ids=lambda variant: variant.path.stem)
-def test_it_is_accepted_on_any_data(variant: Variant, problems: ProblemSet) -> None:
-    oracle = Oracle(problems.find(variant.problem), "small", DEFAULT_CASE, "bf16", torch.device("cpu"))
+def test_it_is_accepted_on_any_data(variant: Variant, problems: ProblemSet, where: torch.device) -> None:
+    oracle = Oracle(problems.find(variant.problem), "small", DEFAULT_CASE, "bf16", where)
     names: dict[str, Any] = {}
     exec(compile(variant.path.read_text(), variant.path, "exec"), names)
     for _ in range(FRESH_SEEDS):
         seed = fresh_seed()
         oracle.rebuild(seed)
         torch.manual_seed(seed)
-        model = names["ModelNew"](*oracle.init_inputs).to(DTYPES["bf16"])
+        with where:
+            model = names["ModelNew"](*oracle.init_inputs).to(DTYPES["bf16"])
         trial = oracle.trial(fresh_seed())
         with torch.no_grad():
             reasons, _ = compare(model(*trial.inputs), trial, DEFAULT_CASE)

@@ -914,21 +914,22 @@ def last_hidden_unit_missing(scene: Scene) -> Tensor:
 
 
 @cache
-def scene_of(number: int, case: str, precision: Precision) -> Scene:
-    oracle = Oracle(PROBLEMS.find(number), "small", case, precision, torch.device("cpu"))
+def scene_of(number: int, case: str, precision: Precision, where: torch.device) -> Scene:
+    oracle = Oracle(PROBLEMS.find(number), "small", case, precision, where)
     oracle.rebuild(WEIGHTS_SEED)
     return Scene(oracle, oracle.trial(SEED), oracle.trial(OTHER_SEED))
 
 
-def scenes(problem: Problem) -> Iterator[Scene]:
+def scenes(problem: Problem, where: torch.device) -> Iterator[Scene]:
     for precision in PRECISIONS:
         for case in problem.cases:
-            yield scene_of(problem.id, case, precision)
+            yield scene_of(problem.id, case, precision, where)
 
 
 @torch.no_grad()
 def rejected(mutant: Mutant, scene: Scene) -> bool:
-    output = mutant(scene)
+    with scene.right.device:
+        output = mutant(scene)
     if output is None:
         return False
     assert (output.dtype, output.shape) == (scene.trial.dtype, scene.trial.shape)
@@ -947,12 +948,12 @@ def mutants_of(problem: Problem) -> Mapping[str, Mutant]:
         for name, mutant in mutants_of(each).items()
     ],
 )
-def test_a_mutant_is_rejected(problem: Problem, mutant: Mutant) -> None:
-    assert any(rejected(mutant, scene) for scene in scenes(problem))
+def test_a_mutant_is_rejected(problem: Problem, mutant: Mutant, where: torch.device) -> None:
+    assert any(rejected(mutant, scene) for scene in scenes(problem, where))
 
 
-def test_the_reference_is_accepted(problem: Problem) -> None:
-    assert not any(rejected(lambda scene: scene.right, scene) for scene in scenes(problem))
+def test_the_reference_is_accepted(problem: Problem, where: torch.device) -> None:
+    assert not any(rejected(lambda scene: scene.right, scene) for scene in scenes(problem, where))
 
 
 def test_every_problem_has_enough_mutants(problem: Problem) -> None:
