@@ -3,8 +3,8 @@
     python benchmarks/check_clock.py solution:triton -o reference_traces/h200/clock.jsonl
 
 Each line is one run of one problem: two of the children are measured as a submission and its control are, the third as
-a baseline. `do_bench_us` is the median that `triton.testing.do_bench` gives for the same submission in this process,
-over inputs drawn alike; it is run once a problem, and only on a GPU.
+a baseline. In the first run, on a GPU, the same calls on the same inputs are timed in a child by the clock and in this
+process by `triton.testing.do_bench`, and the card's clock and what slows it are read meanwhile.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import tempfile
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
+from statistics import median
 
 import click
 import msgspec
@@ -33,10 +36,32 @@ from dlrm_bench.sandbox.child import ChildPool
 from dlrm_bench.submissions import Submission, open_one
 from dlrm_bench.timing.clock import measurement
 from dlrm_bench.timing.contestant import Contestant
+from dlrm_bench.timing.device import ClockCosts
 from dlrm_bench.timing.race import Race
+from dlrm_bench.timing.telemetry import open_sensors
 
 CHILDREN = ("submission", "control", "again")
 SETS = 12
+BLOCKS = 12
+HELD_US = 5000.0
+
+
+class SameCalls(msgspec.Struct, frozen=True):
+    """One submission, the same sets of inputs in turn, two timers.
+
+    Attributes:
+        clock_us: median over the calls of several blocks, by the events in a child.
+        do_bench_us: median by `triton.testing.do_bench`.
+        clock_mhz: lowest clock of the multiprocessors seen during the blocks.
+        do_bench_mhz: lowest one seen during `do_bench`.
+        host_us: time of a call in a row by the host's clock, which `do_bench` waits for.
+    """
+
+    clock_us: float
+    do_bench_us: float
+    clock_mhz: int
+    do_bench_mhz: int
+    host_us: float
 
 
 class ClockCheck(msgspec.Struct, frozen=True):
@@ -47,7 +72,7 @@ class ClockCheck(msgspec.Struct, frozen=True):
         submission: whose code ran in all three children.
         run: counts from 0.
         measurement: what the clock says; its one comparison is with the third child.
-        do_bench_us: the median that `do_bench` gives, in the first run.
+        same_calls: the clock beside `do_bench`, in the first run.
         environment: versions and device.
     """
 
@@ -55,7 +80,7 @@ class ClockCheck(msgspec.Struct, frozen=True):
     submission: str
     run: int
     measurement: Measurement
-    do_bench_us: float | None
+    same_calls: SameCalls | None
     environment: Environment
 
 
@@ -74,8 +99,8 @@ def main(label: str, problems: str | None, runs: int, output: Path, device: str 
             entry = open_one(label, problem)
             for run in range(runs):
                 timed = time_against_itself(entry, settings, pool)
-                plain = None if run or settings.device.type != "cuda" else do_bench_us(entry, settings)
-                line = ClockCheck(problem.id, label, run, timed, plain, environment)
+                alike = None if run or settings.device.type != "cuda" else same_calls(entry, settings, pool, timed)
+                line = ClockCheck(problem.id, label, run, timed, alike, environment)
                 with output.open("ab") as file:
                     file.write(msgspec.json.encode(line) + b"\n")
                 click.echo(summary(line))
@@ -107,31 +132,69 @@ def enter(race: Race, contestant: Contestant, entry: Submission) -> None:
 
 
 @torch.no_grad()
-def do_bench_us(entry: Submission, settings: Settings) -> float:
-    """Return what triton's own timer gives, in this process: the submission ships with the package."""
+def same_calls(entry: Submission, settings: Settings, pool: ChildPool, timed: Measurement) -> SameCalls:
+    """Time a submission that ships with the package by the clock and by `do_bench`, on the same inputs."""
     from triton.testing import do_bench
 
     oracle = Oracle(entry.problem, settings.size, DEFAULT_CASE, settings.precision, settings.device)
+    sets = [oracle.draw_inputs(fresh_seed()) for _ in range(SETS)]
+    seed, costs = fresh_seed(), ClockCosts.on(settings.device, settings.cold)
+    with contextlib.closing(pool.take()) as child, lowest_clock(settings.device) as clock_mhz:
+        child.load(entry.source)
+        child.build(oracle.init_inputs, seed, settings.precision)
+        bench = Bench(child, DEFAULT_CASE)
+        bench.time(sets[:1], 1)
+        hold_cycles = int(HELD_US * costs.cycles_per_us)
+        blocks = [bench.time(sets, SETS, costs.flush_bytes, hold_cycles).times_us for _ in range(BLOCKS)]
+    model = build_here(entry, oracle, seed, settings)
+    turn = cycle(sets)
+    with lowest_clock(settings.device) as do_bench_mhz:
+        plain_ms = do_bench(lambda: model(*next(turn)), return_mode="median")
+    return SameCalls(median(chain(*blocks)), 1e3 * plain_ms, min(clock_mhz), min(do_bench_mhz), timed.host_us or 0.0)
+
+
+def build_here(entry: Submission, oracle: Oracle, seed: int, settings: Settings) -> torch.nn.Module:
+    """Build a submission in this process."""
     with tempfile.TemporaryDirectory() as folder:
         # Triton reads a kernel's text from its file.
         path = Path(folder, "submission.py")
         path.write_text(entry.source)
         spec = importlib.util.spec_from_file_location("submission", path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        with settings.device:
-            torch.manual_seed(fresh_seed())
-            model = module.ModelNew(*oracle.init_inputs)
-        model = model.to(device=settings.device, dtype=DTYPES[settings.precision])
-        sets = cycle([oracle.draw_inputs(fresh_seed()) for _ in range(SETS)])
-        return 1e3 * float(do_bench(lambda: model(*next(sets)), warmup=50, rep=200, return_mode="median"))
+    with settings.device:
+        torch.manual_seed(seed)
+        model: torch.nn.Module = module.ModelNew(*oracle.init_inputs)
+    return model.to(device=settings.device, dtype=DTYPES[settings.precision])
+
+
+@contextlib.contextmanager
+def lowest_clock(device: torch.device) -> Iterator[list[int]]:
+    """Read the clock of the multiprocessors every few milliseconds while it lasts, in MHz; 0 if it cannot be read."""
+    seen, done = [], threading.Event()
+    with open_sensors(device) as sensors:
+
+        def watch() -> None:
+            while not done.is_set():
+                seen.append(sensors.telemetry().after.sm_clock_mhz if sensors is not None else 0)
+                done.wait(0.005)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            done.set()
+            thread.join()
 
 
 def summary(line: ClockCheck) -> str:
     """Return one line for a person."""
     [again] = line.measurement.comparisons
-    plain = "" if line.do_bench_us is None else f", do_bench {line.do_bench_us:.1f} us"
+    alike = line.same_calls
+    plain = "" if alike is None else f"; same calls {alike.clock_us:.1f} us, do_bench {alike.do_bench_us:.1f} us"
     control = line.measurement.control
     return (
         f"{line.problem_id:>2} run {line.run}: {line.measurement.median_us:.1f} us, control {control:.4f}, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 import torch
@@ -81,6 +82,23 @@ def test_the_file_cannot_shrink(file: SharedFile) -> None:
     file.grow(4096)
     with pytest.raises(PermissionError):
         os.ftruncate(file.descriptor, 10)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("nbytes", [512, (1 << 20) + 512, 2 << 20])
+def test_what_a_child_reads_is_read_as_fast_as_the_parent_reads_it(nbytes: int) -> None:
+    from dlrm_bench.correctness.bench import Bench
+    from dlrm_bench.sandbox.child import Child
+    from dlrm_bench.sandbox.limits import Limits
+    from dlrm_bench.timing.device import times_of
+
+    gpu = torch.device("cuda", 0)
+    given = torch.ones((512 << 20) + nbytes, dtype=torch.uint8, device=gpu)
+    with closing(Child(gpu, Limits(memory_bytes=8 << 30))) as child:
+        child.load("import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + 1")
+        child.build([], 0, "fp32")
+        there = min(Bench(child, "default").time([[given]], 10).times_us)
+    assert there < 1.05 * min(times_of(lambda: given + 1, gpu))
 
 
 @pytest.mark.gpu
