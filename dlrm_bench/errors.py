@@ -4,6 +4,8 @@
       UsageError            what was asked makes no sense; exit code 2
         UnknownProblemError
         SubmissionError       nothing to judge in what was given
+        TraceError            what was given as a trace is none, or has no use as one
+        MismatchError         results from another GPU or precision than the trace
       CannotRunError        the request is fine, this machine or installation is not; exit code 3
         MissingFileError
         MissingPackageError   an extra is needed
@@ -21,6 +23,8 @@ ErrorKind = Literal[
     "usage",
     "unknown_problem",
     "bad_submission",
+    "bad_trace",
+    "results_do_not_fit",
     "cannot_run",
     "missing_file",
     "missing_package",
@@ -55,6 +59,18 @@ class SubmissionError(UsageError):
     """There is nothing to judge at the place given."""
 
     kind = "bad_submission"
+
+
+class TraceError(UsageError):
+    """A file given as a trace is none, is broken, or has nothing in it that ran on a GPU."""
+
+    kind = "bad_trace"
+
+
+class MismatchError(UsageError):
+    """Results were made on another GPU or in another precision than the trace."""
+
+    kind = "results_do_not_fit"
 
 
 class CannotRunError(DlrmBenchError):

@@ -185,9 +185,18 @@ def _open_folder(folder: Path, problems: ProblemSet) -> list[Submission]:
     if not found:
         raise SubmissionError(
             f"no submission in {folder}: none of its {len(files)} .py files is named ID_Name.py after a problem, "
-            "or level_1_problem_ID_sample_N_kernel.py as KernelBench does"
+            "or level_L_problem_P_sample_S_kernel.py as KernelBench does" + _other_levels(files, problems)
         )
     return found
+
+
+def _other_levels(files: Iterable[tuple[Path, Problem | None]], problems: ProblemSet) -> str:
+    """Say how to open problems of the levels that KernelBench's runs are for, where those are not the given ones."""
+    runs = [run for path, _ in files if (run := KERNELBENCH_RUN.search(path.stem))]
+    others = sorted({int(run["level"]) for run in runs} - {problem.level for problem in problems})
+    if not others:
+        return ""
+    return f"; those of level {', '.join(map(str, others))} open with --problems kernelbench:CHECKOUT/level{others[0]}"
 
 
 def _open_lines(path: Path, problems: ProblemSet) -> Iterator[Submission]:
@@ -217,14 +226,13 @@ def _asked_for(wanted: str | int, problems: ProblemSet) -> Problem | None:
 
 def _problem_of(path: Path, problems: ProblemSet) -> Problem | None:
     run = KERNELBENCH_RUN.search(path.stem)
-    if run and run["level"] != "1":
-        return None
     candidates = [run["problem"]] if run else [path.stem.split("_", 1)[0], path.stem, path.stem.split("_", 1)[-1]]
     for candidate in candidates:
         try:
-            return problems.find(candidate)
+            problem = problems.find(candidate)
         except UnknownProblemError:
             continue
+        return problem if run is None or problem.level == int(run["level"]) else None
     return None
 
 

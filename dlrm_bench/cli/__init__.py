@@ -19,6 +19,13 @@ COMMANDS = {
     "eval": "Check and time many submissions.",
     "report": "Sum up runs.",
     "audit": "Which problems does a trivial output pass?",
+    "profile": "Take a trace of a workload.",
+    "trace": "What is in a trace, and how much of it is addressable?",
+    "project": "What would results do to a workload?",
+    "splice": "Put kernels into a workload and time it end to end.",
+    "generate": "Have a language model write kernels.",
+    "score": "What language models' samples are worth.",
+    "export": "Write the problems for Hugging Face or KernelBench.",
     "doctor": "What is installed, what is missing, and how to get it.",
 }
 INTERRUPTED = 130

@@ -9,19 +9,31 @@ import msgspec
 
 from dlrm_bench.cli.options import ProblemType, json_option
 from dlrm_bench.cli.output import print_json
-from dlrm_bench.problems import Problem
+from dlrm_bench.problems import DEFAULT_CASE, Problem, open_problem
 from dlrm_bench.records import Size
 
 
+class PlacedProblemType(ProblemType):
+    """A problem by id or name, bundled or of another place."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Problem:
+        """Open the problem."""
+        return value if isinstance(value, Problem) else open_problem(value)
+
+
 @click.command("show")
-@click.argument("problem", type=ProblemType())
+@click.argument("problem", type=PlacedProblemType())
 @click.option("--code", is_flag=True, help="Print the problem file and nothing else.")
 @click.option("--data", is_flag=True, help="Draw inputs, and print their statistics and what a call costs.")
 @click.option("--size", type=click.Choice(["full", "small"]), default="full", show_default=True, help="For --data.")
 @click.option("--case", default="default", show_default=True, help="For --data.")
 @json_option
 def command(problem: Problem, code: bool, data: bool, size: Size, case: str, as_json: bool) -> None:
-    """Show what PROBLEM (an id or a name) computes, its sizes, its cases and its costs."""
+    """Show what PROBLEM computes, its sizes, its cases and its costs.
+
+    PROBLEM is an id or a name; or one of another place: kernelbench:DIR:ID, hf:DIR:ID or hf:OWNER/NAME:ID. One that
+    comes without a card has one size, and its costs are not known.
+    """
     if code:
         click.echo(problem.code, nl=False)
         return
@@ -35,9 +47,12 @@ def command(problem: Problem, code: bool, data: bool, size: Size, case: str, as_
 
 
 def _facts(problem: Problem) -> dict[str, Any]:
-    facts = {"id": problem.id, "name": problem.name, "hash": problem.hash}
-    facts["constants"] = {"full": problem.constants("full"), "small": problem.constants("small")}
-    return facts | (msgspec.to_builtins(problem.card) if problem.card else {})
+    facts: dict[str, Any] = {"id": problem.id, "name": problem.name, "hash": problem.hash}
+    if problem.card is None:
+        cases = [{"name": name} for name in problem.cases if name != DEFAULT_CASE]
+        return facts | {"constants": {"full": problem.constants()}, "cases": cases}
+    facts["constants"] = {"full": problem.constants(), "small": problem.constants("small")}
+    return {**facts, **msgspec.to_builtins(problem.card)}
 
 
 def _drawn(problem: Problem, size: Size, case: str) -> dict[str, Any]:
@@ -53,27 +68,38 @@ def _drawn(problem: Problem, size: Size, case: str) -> dict[str, Any]:
     output = oracle.model(*inputs.values())
     return {
         "drawn": {"size": size, "case": case, "precision": "bf16", "seed": 0},
+        "inputs": {name: _describe(value) for name, value in inputs.items()},
         "index_statistics": msgspec.to_builtins(index_statistics(problem, constants, inputs)),
         "costs": msgspec.to_builtins(count_costs(problem, constants, inputs, oracle.model, output.nbytes)),
     }
 
 
+def _describe(value: Any) -> str:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
+
+
 def _print(facts: dict[str, Any]) -> None:
-    click.echo(f"{facts['id']} {facts['name']}: {facts['title']}")
-    click.echo(f"{facts['family']}, bound by {facts['bound']}; library baseline: {facts['library']}")
-    click.echo(f"\n{facts['summary'].strip()}")
-    click.echo(f"\nflops: {facts['flops']}")
-    click.echo("\nconstants" + " " * 17 + "full -> small")
-    full, small = facts["constants"]["full"], facts["constants"]["small"]
+    title = facts.get("title", "no card: judged on other values of the same shapes, timed beside eager and inductor")
+    click.echo(f"{facts['id']} {facts['name']}: {title}")
+    if "summary" in facts:
+        click.echo(f"{facts['family']}, bound by {facts['bound']}; library baseline: {facts['library']}")
+        click.echo(f"\n{facts['summary'].strip()}")
+        click.echo(f"\nflops: {facts['flops']}")
+    full, small = facts["constants"]["full"], facts["constants"].get("small")
+    if full:
+        click.echo("\nconstants" + (" " * 17 + "full -> small" if small else ""))
     for name, value in full.items():
-        click.echo(f"  {name:22}  {value}" + (f" -> {small[name]}" if small[name] != value else ""))
+        click.echo(f"  {name:22}  {value}" + (f" -> {small[name]}" if small and small[name] != value else ""))
     click.echo("\ncases beyond the default")
     for case in facts["cases"]:
-        click.echo(f"  {case['name']:22}  {case['about']}")
-    click.echo("\nsources")
-    for source in facts["sources"]:
-        click.echo(f"  {source}")
-    for section in ("drawn", "index_statistics", "costs"):
+        click.echo(f"  {case['name']:22}  {case.get('about', '')}".rstrip())
+    if "sources" in facts:
+        click.echo("\n".join(["\nsources", *(f"  {source}" for source in facts["sources"])]))
+    for section in ("drawn", "inputs", "index_statistics", "costs"):
         if facts.get(section):
             click.echo(f"\n{section.replace('_', ' ')}")
             for name, value in facts[section].items():

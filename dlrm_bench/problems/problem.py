@@ -1,4 +1,4 @@
-"""Open problems: a KernelBench-format file, its card of facts, and the sizes and cases that it is judged on."""
+"""A problem: a KernelBench-format file, its card of facts, and the sizes and cases that it is judged on."""
 
 from __future__ import annotations
 
@@ -8,20 +8,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from dlrm_bench.errors import MissingFileError, UnknownProblemError, UsageError
-from dlrm_bench.paths import problems_dir
+from dlrm_bench.errors import UnknownProblemError, UsageError
 from dlrm_bench.records import Constant, ProblemCard, Size
 
 DEFAULT_CASE = "default"
 CARDLESS_CASES = (DEFAULT_CASE, "scaled", "wide")
 """Cases of a problem that says nothing of its constants: other values of the same shapes (correctness.variations)."""
-KERNELBENCH = "kernelbench:"
-"""What a checkout of KernelBench is named with: `kernelbench:DIR`."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +27,14 @@ class Problem:
         name: its name, as in the file's name after the number.
         code: the file's text: what a model is shown, and what other harnesses run.
         card: the sidecar of facts; `None` for a problem that came without one.
+        level: KernelBench's level, by which its runs/ files tell problems of equal ids apart.
     """
 
     id: int
     name: str
     code: str
     card: ProblemCard | None = None
+    level: int = 1
 
     @cached_property
     def hash(self) -> str:
@@ -121,88 +117,6 @@ class ProblemSet(Sequence[Problem]):
             hint = f"did you mean {' or '.join(near)}?" if near else others
             raise UnknownProblemError(f"no problem {text!r}; {hint}")
         return found
-
-
-def load_problems(root: Path | str | None = None, level: int = 1) -> ProblemSet:
-    """Open the bundled problems, or those of another folder laid out as KernelBench's.
-
-    Args:
-        root: a folder with `level1/`, `level2/`, ...; or `kernelbench:DIR`, where that folder may also be
-            `DIR/KernelBench`, as in a checkout; the bundled one if left out.
-        level: which of them.
-
-    Raises:
-        MissingFileError: the folder holds no problem, or a file of it cannot be read.
-        UsageError: two of its problems have the same id.
-    """
-    folder = _levels(root) / f"level{level}"
-    opened: dict[int, Problem] = {}
-    for problem in (_open(path) for path in sorted(folder.glob("*_*.py")) if path.name.split("_")[0].isdigit()):
-        other = opened.setdefault(problem.id, problem)
-        if other is not problem:
-            raise UsageError(f"{other.name} and {problem.name} in {folder} both have the id {problem.id}; rename one")
-    if not opened:
-        raise MissingFileError(f"no problem files named ID_Name.py in {folder}")
-    return ProblemSet(tuple(opened[number] for number in sorted(opened)), "bundled" if root is None else str(root))
-
-
-def open_problems(text: str | None, level: int = 1) -> ProblemSet:
-    """Open the problems that a command line names.
-
-    Args:
-        text: ids or names of bundled problems, comma-separated; or `kernelbench:DIR`, or `kernelbench:DIR:` and such a
-            list; all the bundled ones if left out.
-        level: which level of them.
-
-    Raises:
-        MissingFileError: there is no such folder, or it holds no problem.
-        UnknownProblemError: one of those named is not there.
-        UsageError: none is named.
-    """
-    root, wanted = _place_and_names(text)
-    problems = load_problems(root, level)
-    if wanted is None:
-        return problems
-    names = [name for name in wanted.split(",") if name.strip()]
-    if not names:
-        raise UsageError(f"no problem is named in {text!r}; leave the list out for all of them")
-    return ProblemSet(tuple(problems.find(name) for name in names), problems.source)
-
-
-def _place_and_names(text: str | None) -> tuple[str | None, str | None]:
-    if text is None or not text.startswith(KERNELBENCH):
-        return None, text
-    place, _, wanted = text.rpartition(":")
-    if f"{place}:" == KERNELBENCH or _levels(text).is_dir():
-        return text, None
-    return place, wanted
-
-
-def _levels(root: Path | str | None) -> Path:
-    """Return the folder that holds `level1/`, `level2/`, ..."""
-    if root is None:
-        return problems_dir()
-    folder = Path(str(root).removeprefix(KERNELBENCH)).expanduser()
-    inside = folder / "KernelBench"
-    return inside if str(root).startswith(KERNELBENCH) and inside.is_dir() else folder
-
-
-def _open(path: Path) -> Problem:
-    number, name = path.stem.split("_", 1)
-    sidecar = path.with_suffix(".toml")
-    try:
-        code = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise MissingFileError(f"cannot read {path}: {reason}") from error
-    return Problem(int(number), name, code, _read_card(sidecar) if sidecar.exists() else None)
-
-
-def _read_card(path: Path) -> ProblemCard:
-    try:
-        return msgspec.toml.decode(path.read_bytes(), type=ProblemCard)
-    except msgspec.DecodeError as error:
-        raise UsageError(f"{path}: {error}") from error
 
 
 def _module_constants(code: str) -> dict[str, Constant]:

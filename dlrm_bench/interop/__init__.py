@@ -1,0 +1,1 @@
+"""What other software reads and writes: KernelBench and Hugging Face."""
