@@ -1,0 +1,1 @@
+"""What results would do to a workload."""

@@ -1,0 +1,1 @@
+"""Traces: read, link kernels to operators, classify, reduce, store."""
