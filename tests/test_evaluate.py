@@ -7,6 +7,7 @@ from contextlib import closing
 
 import torch
 
+from dlrm_bench.engines.local import run_all
 from dlrm_bench.evaluate import Evaluator, Settings
 from dlrm_bench.problems import Problem
 from dlrm_bench.submissions import Submission
@@ -35,6 +36,7 @@ def get_init_inputs():
 def get_inputs():
     return [torch.randn(16, 8)]
 """
+PLAIN = CODE.replace(f"time.sleep({SECONDS})", "pass")
 WRONG = """
 from torch import nn
 
@@ -51,3 +53,26 @@ def test_a_wrong_submission_waits_for_no_baseline() -> None:
     with closing(Evaluator(settings, spares=0)) as evaluator:
         assert evaluator.evaluate(Submission("wrong", Problem(1, "Slow", CODE), WRONG)).status == "incorrect"
     assert time.monotonic() - start < SECONDS / 2
+
+
+def test_baselines_of_several_problems_are_prepared_at_once() -> None:
+    quick = CODE.replace(f"time.sleep({SECONDS})", "time.sleep(8)")
+    problems = [Problem(number, f"Slow{number}", f"{quick}\nNUMBER = {number}\n") for number in (1, 2, 3)]
+    settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
+    with closing(Evaluator(settings, spares=0)) as evaluator:
+        evaluator.prepare(problems)
+        start = time.monotonic()
+        for lineup in evaluator._lineups.values():
+            lineup.wait()
+        assert len(evaluator._lineups) == len(problems)
+        assert time.monotonic() - start < 8 * len(problems)
+        evaluator.prepare(problems[:1])
+        assert len(evaluator._lineups) == 1
+
+
+def test_every_submission_is_evaluated_once_however_many_problems_are_prepared() -> None:
+    problems = [Problem(number, f"Plain{number}", f"{PLAIN}\nNUMBER = {number}\n") for number in (2, 1, 3)]
+    submissions = [Submission(label, problem, WRONG) for problem in problems for label in ("first", "second")]
+    settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
+    found = [(each.problem_id, each.submission) for each in run_all(submissions, settings, None, ahead=2)]
+    assert found == [(number, label) for number in (1, 2, 3) for label in ("first", "second")]
