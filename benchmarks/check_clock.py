@@ -1,6 +1,7 @@
 """Does the clock hold? Equal code in three children, several times over, and triton's do_bench on such calls.
 
-    python benchmarks/check_clock.py solution:triton -o reference_traces/h200/clock.jsonl
+    python benchmarks/check_clock.py run solution:triton -o reference_traces/h200/clock.jsonl
+    python benchmarks/check_clock.py table reference_traces/h200/clock.jsonl
 
 Each line is one run of one problem: two of the children are measured as a submission and its control are, the third as
 a baseline. In the first run, on a GPU, the same calls on the same inputs are timed in a child by the clock and in this
@@ -13,9 +14,9 @@ import contextlib
 import importlib.util
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, cycle
+from itertools import chain, cycle, groupby
 from pathlib import Path
 from statistics import median
 
@@ -44,6 +45,7 @@ CHILDREN = ("submission", "control", "again")
 SETS = 12
 BLOCKS = 12
 HELD_US = 5000.0
+NEAR = 0.005
 
 
 class SameCalls(msgspec.Struct, frozen=True):
@@ -84,13 +86,18 @@ class ClockCheck(msgspec.Struct, frozen=True):
     environment: Environment
 
 
-@click.command()
+@click.group()
+def main() -> None:
+    """Check the clock, and show what a check said."""
+
+
+@main.command("run")
 @click.argument("label")
 @click.option("--problems", help="Comma-separated ids; all if left out.")
 @click.option("--runs", default=3, show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True)
 @click.option("--device")
-def main(label: str, problems: str | None, runs: int, output: Path, device: str | None) -> None:
+def run_command(label: str, problems: str | None, runs: int, output: Path, device: str | None) -> None:
     """Time LABEL (solution:triton, baseline:fbgemm, ...) against itself."""
     settings = make_settings(device, None, None, None, None, effort="standard")
     environment = describe(settings.device)
@@ -188,6 +195,45 @@ def lowest_clock(device: torch.device) -> Iterator[list[int]]:
         finally:
             done.set()
             thread.join()
+
+
+@main.command("table")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+def table_command(file: Path) -> None:
+    """Print what a check said, as Markdown."""
+    lines = [msgspec.json.decode(line, type=ClockCheck) for line in file.read_bytes().splitlines()]
+    click.echo("\n".join(table_of(lines)))
+
+
+def table_of(lines: Sequence[ClockCheck]) -> list[str]:
+    """Return a table with a row a problem, and a line that counts the equal pairs."""
+    rows = ["| problem | farthest equal pair | the same calls us | do_bench us | apart | at MHz | host us a call |"]
+    rows.append("| --- | --- | --- | --- | --- | --- | --- |")
+    for number, same in groupby(lines, key=lambda line: line.problem_id):
+        runs = list(same)
+        farthest = max((ratio for run in runs for ratio in ratios_of(run)), key=lambda ratio: abs(ratio - 1))
+        [alike] = [run.same_calls for run in runs if run.same_calls is not None]
+        apart = alike.do_bench_us / alike.clock_us - 1
+        rows.append(
+            f"| {number} | {farthest:.4f} | {alike.clock_us:.1f} | {alike.do_bench_us:.1f} | {apart:+.1%} "
+            f"| {alike.clock_mhz}, {alike.do_bench_mhz} | {alike.host_us:.0f} |"
+        )
+    ratios = [ratio for line in lines for ratio in ratios_of(line)]
+    called = sum(line.measurement.comparisons[0].outcome != "tie" for line in lines)
+    near = sum(abs(ratio - 1) <= NEAR for ratio in ratios)
+    rows += [
+        "",
+        f"{near} of {len(ratios)} equal pairs within {NEAR:.1%} of 1, {called} of {len(lines)} called a win or loss",
+    ]
+    return rows
+
+
+def ratios_of(line: ClockCheck) -> list[float]:
+    """Return the ratios of equal code in a run: with the control, and with the third child."""
+    [again] = line.measurement.comparisons
+    assert line.measurement.control is not None
+    assert again.speedup is not None
+    return [line.measurement.control, again.speedup]
 
 
 def summary(line: ClockCheck) -> str:

@@ -8,11 +8,15 @@ frames above its own or the garbage collector: the parent trusts no time alone.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
 import torch
+
+ROOM = 1.1
+"""Memory held for a block, of what the block before it took."""
 
 Model = Callable[..., Any]
 Sets = Sequence[Sequence[Any]]
@@ -53,6 +57,7 @@ def _cuda_stopwatch(device: torch.device) -> Block:
     sleep: Any = torch.cuda._sleep
     synchronize = torch.cuda.synchronize
     empty, zero = torch.empty, torch.Tensor.zero_
+    make_room, note_peak = _room_keeper(device)
     held: torch.Tensor | None = None
 
     def flush_buffer(nbytes: int) -> torch.Tensor | None:
@@ -73,11 +78,50 @@ def _cuda_stopwatch(device: torch.device) -> Block:
 
         flush, count = flush_buffer(flush_bytes), len(sets)
         starts, ends = ([event(enable_timing=True) for _ in numbers(calls)] for _ in numbers(2))
+        make_room(calls)
         synchronize(device)
         if hold_cycles:
             sleep(hold_cycles)
         outputs = as_list(each_of(marked, numbers(calls), starts, ends))
         synchronize(device)
+        note_peak(calls)
         return [start.elapsed_time(end) * 1e3 for start, end in both(starts, ends)], outputs
 
     return block
+
+
+def _room_keeper(device: torch.device) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    """Return what makes torch hold enough free memory before a block, and what is told of the block's end.
+
+    Outputs of a block are kept, and their sizes differ from block to block. Where none of the pieces that torch holds
+    fits, it asks the driver, which takes milliseconds of host and GPU while work is queued. One large piece fits all.
+    """
+    allocated, peak, forget_peak = (
+        torch.cuda.memory_allocated,
+        torch.cuda.max_memory_allocated,
+        torch.cuda.reset_peak_memory_stats,
+    )
+    empty, give_back, unless, none_left = (
+        torch.empty,
+        torch.cuda.empty_cache,
+        contextlib.suppress,
+        torch.OutOfMemoryError,
+    )
+    room, whole, before, call_bytes, held_bytes = ROOM, int, 0, 0.0, 0
+
+    def make_room(calls: int) -> None:
+        nonlocal before, held_bytes
+        wanted = whole(room * call_bytes * calls)
+        if wanted > held_bytes:
+            give_back()
+            with unless(none_left):
+                empty(wanted, dtype=torch.uint8, device=device)
+                held_bytes = wanted
+        forget_peak(device)
+        before = allocated(device)
+
+    def note_peak(calls: int) -> None:
+        nonlocal call_bytes
+        call_bytes = (peak(device) - before) / calls
+
+    return make_room, note_peak

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from dlrm_bench.correctness.compare import compare
 from dlrm_bench.correctness.oracle import Oracle, Trial
 from dlrm_bench.correctness.trivial import examine
 from dlrm_bench.errors import UnfitReferenceError
-from dlrm_bench.problems import Problem
+from dlrm_bench.problems import Problem, load_problems
 from dlrm_bench.records import Precision
 
 CPU = torch.device("cpu")
@@ -86,3 +88,29 @@ def test_inputs_vary_where_a_problem_has_no_cases(expression: str, precision: Pr
     row = examine(problem_of(expression, "64, 4096"), "full", precision, CPU)
     assert row.reference_right
     assert [outcome.trivial for outcome in row.outcomes if outcome.judge] == []
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        lambda x: torch.triu(x @ x.transpose(1, 2), 1).sum(dim=(1, 2))[:, None],
+        lambda x: (0.5 * (x.float().sum(1).square() - x.float().square().sum(1)).sum(1, keepdim=True)).bfloat16(),
+        lambda x: (0.5 * x.sum(1).square() - 0.5 * x.square().sum(1)).sum(1, keepdim=True),
+    ],
+    ids=["pairs", "float32 inside", "halves"],
+)
+def test_one_number_is_not_judged_by_one_lucky_rounding(honest: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    oracle = Oracle(load_problems().find("FactorizationMachine"), "small", "batch_one", "bf16", CPU)
+    for seed in range(60):
+        oracle.rebuild(seed)
+        trial = oracle.trial(1000 + seed)
+        assert trial.shape == (1, 1)
+        assert compare(honest(*trial.inputs), trial, "batch_one")[0] == []
+
+
+def test_one_number_that_is_wrong_is_still_wrong() -> None:
+    oracle = Oracle(load_problems().find("FactorizationMachine"), "small", "batch_one", "fp32", CPU)
+    for seed in range(20):
+        oracle.rebuild(seed)
+        trial = oracle.trial(1000 + seed)
+        assert compare(oracle.model(*trial.inputs) * 1.01, trial, "batch_one")[0] != []
