@@ -1,7 +1,7 @@
 """Does the clock hold? Equal code in three children, several times over, and triton's do_bench on such calls.
 
-    python benchmarks/check_clock.py run solution:triton -o reference_traces/h200/clock.jsonl
-    python benchmarks/check_clock.py table reference_traces/h200/clock.jsonl
+    python -m benchmarks.check_clock run solution:triton -o reference_traces/h200/clock.jsonl
+    python -m benchmarks.check_clock table reference_traces/h200/clock.jsonl
 
 Each line is one run of one problem: two of the children are measured as a submission and its control are, the third as
 a baseline. In the first run, on a GPU, the same calls on the same inputs are timed in a child by the clock and in this

@@ -25,15 +25,16 @@ def test_its_kernel_is_correct(cli: Callable[..., Any], root: Path, tmp_path: Pa
     assert (called.code, "correct" in called.out) == (0, True)
 
 
-def test_what_the_docs_say_of_equal_runs_is_in_the_records(root: Path) -> None:
-    results = read_results(root / "reference_traces" / "h200" / "results.jsonl")
-    ratios = [each.measurement.control for each in results if each.measurement is not None]
-    controls = len(ratios)
-    for each in results:
+def test_what_the_docs_say_of_the_clock_is_in_the_records(python: Callable[..., Any], root: Path) -> None:
+    records = root / "reference_traces" / "h200" / "clock.jsonl"
+    called = python("-m", "benchmarks.check_clock", "table", records)
+    assert called.code == 0, called.err
+    assert called.out.strip() in (root / "docs" / "timing.md").read_text()
+
+
+def test_timing_takes_as_long_as_it_may(root: Path) -> None:
+    for each in read_results(root / "reference_traces" / "h200" / "results.jsonl"):
         assert each.measurement is not None
-        ratios += [beside.speedup for beside in each.measurement.comparisons if beside.baseline in each.submission]
-    near = sum(abs(ratio - 1) < 0.005 for ratio in ratios if ratio is not None)
-    farthest = max(abs(ratio - 1) for ratio in ratios if ratio is not None)
-    text = " ".join((root / "docs" / "timing.md").read_text().split())
-    assert f"{len(ratios)} times ({controls} controls, {len(ratios) - controls} baselines beside themselves)" in text
-    assert f"{near} ratios lie within 0.5% of 1, the largest is {farthest:.1%} off" in text
+        assert (each.measurement.effort, len(each.measurement.comparisons)) == ("standard", 3)
+        assert each.measurement.seconds is not None
+        assert each.measurement.seconds <= 20

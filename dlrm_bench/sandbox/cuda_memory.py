@@ -18,8 +18,8 @@ import torch
 
 HANDLE_BYTES = 64
 PAGE_BYTES = 2 << 20
-"""The driver's large pages. A block that does not end with one is mapped by another process in small pages, all of it:
-kernels that read it there lose up to a fifth of their speed."""
+"""The driver's large pages. A block that does not end with one is mapped by another process in small pages, all of it,
+and kernels that read it there are slower."""
 LAZY_ENABLE_PEER_ACCESS = 1
 
 
