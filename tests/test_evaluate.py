@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
+import pytest
 import torch
 
 from dlrm_bench.engines.local import run_all
@@ -76,3 +77,20 @@ def test_every_submission_is_evaluated_once_however_many_problems_are_prepared()
     settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
     found = [(each.problem_id, each.submission) for each in run_all(submissions, settings, None, ahead=2)]
     assert found == [(number, label) for number in (1, 2, 3) for label in ("first", "second")]
+
+
+def test_a_problem_that_does_not_fit_is_a_result_and_the_next_one_runs() -> None:
+    full = PLAIN.replace("return [torch.randn(16, 8)]", "raise torch.OutOfMemoryError('CUDA out of memory')")
+    problems = [Problem(1, "Plain", PLAIN), Problem(2, "Huge", full), Problem(3, "Last", f"{PLAIN}\nLAST = True\n")]
+    settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
+    submissions = [Submission("mine", problem, WRONG.replace("x * 3", "x * 2")) for problem in problems]
+    found = list(run_all(submissions, settings, None, ahead=3))
+    assert [each.status for each in found] == ["correct", "unsupported", "correct"]
+    assert "do not fit" in found[1].verdict.reasons[0].message
+
+
+def test_another_error_of_a_problem_is_raised() -> None:
+    broken = PLAIN.replace("return [torch.randn(16, 8)]", "raise RuntimeError('a fault of the problem')")
+    settings = Settings(torch.device("cpu"), "full", "fp32", effort=None)
+    with closing(Evaluator(settings, spares=0)) as evaluator, pytest.raises(RuntimeError, match="a fault"):
+        evaluator.evaluate(Submission("mine", Problem(1, "Broken", broken), WRONG))
