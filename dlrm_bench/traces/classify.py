@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from dlrm_bench.records import Record, TraceRow
+from dlrm_bench.records import Record, Trace, TraceRow
 
 UNKNOWN = "unknown"
 COLLECTIVE = "collective"
@@ -98,6 +98,16 @@ def _classify(kernel: str, operator: str | None) -> Rule:
         if in_operator is None or (operator is not None and in_operator.search(operator)):
             return rule
     return Rule(UNKNOWN, UNKNOWN, UNKNOWN)
+
+
+def classify_anew(trace: Trace) -> Trace:
+    """Return a trace with its rows classified by the rules that ship with this release."""
+    found = [classify(row.kernel, row.operator) for row in trace.rows]
+    rows = [
+        msgspec.structs.replace(row, operation=rule.operation, owner=rule.owner)
+        for row, rule in zip(trace.rows, found, strict=True)
+    ]
+    return msgspec.structs.replace(trace, rules=rules().version, rows=rows)
 
 
 def name_agreement(rows: Iterable[TraceRow]) -> Agreement:

@@ -9,6 +9,7 @@ from dlrm_bench.errors import MissingFileError
 from dlrm_bench.paths import traces_dir
 from dlrm_bench.records import Trace
 from dlrm_bench.runs import RESULTS_FILE
+from dlrm_bench.traces.classify import classify_anew
 from dlrm_bench.traces.profile import read_profile, without_garbage_collection
 from dlrm_bench.traces.reduce import reduce_profile
 from dlrm_bench.traces.store import SUFFIX, decode_trace, read_small
@@ -17,7 +18,7 @@ _KINETO = re.compile(rb'^\s*\[|"traceEvents"')
 
 
 def load_trace(path: str | Path) -> Trace:
-    """Read a trace: a reduced one, or any Kineto JSON, plain or gzipped.
+    """Read a trace: a reduced one, or any Kineto JSON, plain or gzipped; classified by the rules of this release.
 
     Raises:
         MissingFileError: the file cannot be opened.
@@ -26,7 +27,7 @@ def load_trace(path: str | Path) -> Trace:
     path = Path(path)
     text = read_small(path)
     if text is not None and text.strip() and not _KINETO.search(text):
-        return decode_trace(text, path)
+        return classify_anew(decode_trace(text, path))
     with without_garbage_collection():
         return reduce_profile(read_profile(path), _workload_name(path))
 
@@ -45,6 +46,15 @@ def find_trace(name: str) -> Path:
         return shipped[name]
     known = ", ".join(shipped) or "none"
     raise MissingFileError(f"no file {name}, and no reference trace of that name; there are {known}")
+
+
+def reference_traces(gpu: str) -> list[Path]:
+    """Return the paths of the traces that ship with the package for a GPU, by its full name.
+
+    Raises:
+        MissingFileError: there are none.
+    """
+    return sorted(reference_results(gpu).parent.glob(f"*{SUFFIX}"))
 
 
 def reference_results(gpu: str) -> Path:

@@ -95,6 +95,20 @@ def write_index(folder: Path) -> TraceIndex:
     return index
 
 
+def refresh_index(folder: Path) -> None:
+    """Write the index of a folder anew if it has one.
+
+    Raises:
+        MissingFileError: a file cannot be read or written.
+        TraceError: a file that is named like a reduced trace is none.
+    """
+    try:
+        msgspec.json.decode((folder / INDEX_FILE).read_bytes(), type=TraceIndex)
+    except (OSError, msgspec.DecodeError):
+        return
+    write_index(folder)
+
+
 def check_index(folder: Path) -> list[Path]:
     """Return the paths of the traces that a folder's index lists, each checked against its sum.
 

@@ -5,6 +5,9 @@ fbgemm has no bfloat16 rows: beside a bfloat16 model the tables are float16, of 
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,6 +16,8 @@ from torch import nn
 from dlrm_bench.baselines.fbgemm.table_batched import split_tables
 from dlrm_bench.libraries import require_torchrec
 from dlrm_bench.workloads.recommenders import RecommenderConfig
+
+NOTES = ("_fbgemm_torch_compat_table has no entry", "is_fx_tracing will return true")
 
 
 class TableBatchedCollection(nn.Module):
@@ -51,9 +56,10 @@ def make_model(config: RecommenderConfig, device: torch.device, dtype: torch.dty
         MissingPackageError: fbgemm-gpu or torchrec is not installed.
         LibraryPairError: fbgemm-gpu was built for another release of torch.
     """
-    require_torchrec()
-    from fbgemm_gpu.split_embedding_configs import EmbOptimType
-    from torchrec.models.dlrm import DLRM, DLRM_DCN
+    with without_notes():
+        require_torchrec()
+        from fbgemm_gpu.split_embedding_configs import EmbOptimType
+        from torchrec.models.dlrm import DLRM, DLRM_DCN
 
     update: dict[str, Any] = {"optimizer": EmbOptimType.EXACT_SGD}
     if training:
@@ -75,11 +81,33 @@ def make_model(config: RecommenderConfig, device: torch.device, dtype: torch.dty
     return model
 
 
+@contextlib.contextmanager
+def without_notes() -> Iterator[None]:
+    """Keep fbgemm and torch from saying what nobody here can act upon.
+
+    fbgemm notes for each of its libraries that its own table of releases lacks this one; whether it fits the torch that
+    is installed has been looked up before. torch.fx tells torchrec of a function that it should no longer call.
+    """
+
+    def matters(record: logging.LogRecord) -> bool:
+        return not any(note in record.getMessage() for note in NOTES)
+
+    loggers = [logging.getLogger(name) for name in (None, "torch.fx._symbolic_trace")]
+    for logger in loggers:
+        logger.addFilter(matters)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(matters)
+
+
 def make_features(indices: torch.Tensor, offsets: torch.Tensor, tables: int) -> Any:
     """Return the lookups as a KeyedJaggedTensor."""
     from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
-    return KeyedJaggedTensor(keys=feature_names(tables), values=indices, offsets=offsets)
+    with without_notes():
+        return KeyedJaggedTensor(keys=feature_names(tables), values=indices, offsets=offsets)
 
 
 def make_optimizers(model: nn.Module, config: RecommenderConfig) -> list[torch.optim.Optimizer]:

@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 import dlrm_bench
+from dlrm_bench.paths import traces_dir
 from dlrm_bench.traces.load import load_trace
+from dlrm_bench.traces.store import check_index, encode_trace, write_index, write_trace
 
 Call = Callable[..., Any]
 BAG = "void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel_sum_mean<float>(long const*)"
@@ -93,18 +95,46 @@ def test_trace_writes_a_reduced_trace_that_it_reads_like_the_first(
     assert reduced.read_bytes() == before
 
 
+def test_a_reduced_trace_is_kept_by_the_rules_of_today_and_its_index_with_it(
+    cli: Call, kineto_file: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "step.trace.json.gz"
+    trace = load_trace(kineto_file)
+    old = [msgspec.structs.replace(row, operation="other", owner="mine") for row in trace.rows]
+    write_trace(msgspec.structs.replace(trace, rules=0, rows=old), path)
+    write_index(tmp_path)
+    assert cli("trace", path, "-o", path, "--force").code == 0
+    assert path.read_bytes() == encode_trace(trace)
+    assert check_index(tmp_path) == [path]
+
+
+def test_several_traces_are_a_line_each(cli: Call, kineto_file: Path) -> None:
+    called = cli("trace", kineto_file, kineto_file, "--format", "md")
+    lines = called.out.strip().splitlines()
+    assert (called.code, len(lines)) == (0, 4)
+    assert lines[3] == ("| step | 0.10 | 0.08 | 0.08 | 60% | 75% | 75% | 75% | embedding_forward 75%, gemm 25% |")
+    assert "Steps of workloads" in cli("trace", kineto_file, kineto_file).out
+    several = cli("trace", kineto_file, kineto_file, "--json").json
+    assert several == [cli("trace", kineto_file, "--json").json] * 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "kind", "message"),
     [
         (["trace", "nothing.json"], 3, "missing_file", "no file nothing.json"),
         (["trace", "FILE", "--policy", "mine"], 2, "usage", "no policy 'mine'"),
         (["trace", "FILE", "-o", "out.json"], 2, "usage", "must end in .trace.json.gz"),
+        (["trace", "FILE", "FILE", "-o", "a.trace.json.gz"], 2, "usage", "one reduced trace, and 2 files were given"),
         (["trace", "BROKEN"], 2, "bad_trace", "cut short or damaged"),
         (["project"], 2, "usage", "project what?"),
-        (["project", "FILE", "--paper", "0.5", "0.5", "2"], 2, "usage", "leave TRACE and --results out"),
+        (["project", "FILE", "--paper", "0.5", "0.5", "2"], 2, "usage", "leave TRACE, --results and --measured out"),
         (["project", "--paper", "0.5", "1/0", "2"], 2, "usage", "'1/0' is no number"),
         (["project", "--paper", "1.5", "0.5", "2"], 2, "usage", "must lie within 0 and 1"),
         (["project", "FILE"], 3, "missing_file", "no reference results for Test GPU"),
+        (["project", "FILE", "--figure", "a.svg"], 2, "usage", "name the splices with --measured"),
+        (["project", "--measured", "FILE", "--force"], 2, "usage", "leave --submission, --fallback and --force out"),
+        (["project", "--measured", "FILE"], 2, "usage", "is not what `dlrm-bench splice --json` prints, one a line"),
+        (["project", "--measured", "none"], 3, "missing_file", "cannot read none"),
         (["project", "FILE", "--results", "none"], 3, "missing_file", "cannot read none"),
         (["project", "OTHER", "--results", "RESULTS"], 2, "results_do_not_fit", "results from Test GPU, trace from Q1"),
     ],
@@ -167,7 +197,13 @@ def test_another_gpu_is_labelled_when_forced(cli: Call, kineto_file: Path, resul
 
 
 @pytest.mark.parametrize(
-    "arguments", [["trace", "FILE"], ["project", "FILE", "--results", "RESULTS"], ["project", "-h"]]
+    "arguments",
+    [
+        ["trace", "FILE"],
+        ["project", "FILE", "--results", "RESULTS"],
+        ["project", "--measured", traces_dir() / "h200" / "splice.jsonl"],
+        ["project", "-h"],
+    ],
 )
 def test_neither_imports_torch(python: Call, kineto_file: Path, results_file: Path, arguments: list[str]) -> None:
     places = {"FILE": kineto_file, "RESULTS": results_file}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dlrm_bench.projection.sites import CrossSite, DotSite, TablesSite, pairs_be
 from dlrm_bench.projection.splice import _sites, splice, trusted_submissions
 from dlrm_bench.records import Projection, Saving, Splice
 from dlrm_bench.submissions import Submission, baseline
+from dlrm_bench.workloads.dlrm_fused import without_notes
 from dlrm_bench.workloads.registry import open_workload
 
 CPU = torch.device("cpu")
@@ -170,6 +172,23 @@ def test_a_submission_that_cannot_be_loaded_or_built_is_told_in_a_line(eager: di
         put("dlrm-inference", "eager", mend(eager[7], "import torch\n", "raise ImportError('gone')\n"))
     with pytest.raises(SubmissionError, match="baseline:eager for DotInteraction cannot be built: TypeError"):
         put("dlrm-inference", "eager", mend(eager[7], "(self, features: int)", "(self)"))
+
+
+@pytest.mark.slow
+@needs_torchrec
+def test_the_fused_build_says_nothing_of_its_libraries_own_affairs(python: Callable[..., Any]) -> None:
+    options = ["--build", "fused", "--tiny", "--device", "cpu"]
+    called = python("-m", "dlrm_bench", "splice", "dlrm-inference", "baseline:eager", *options)
+    assert (called.code, called.err) == (0, "")
+
+
+@needs_torchrec
+def test_only_known_notes_are_kept_back(caplog: pytest.LogCaptureFixture) -> None:
+    with without_notes():
+        logging.warning("_fbgemm_torch_compat_table has no entry for 9.9.0 of FBGEMM")
+        logging.warning("which is not guaranteed to be compatible")
+    logging.warning("_fbgemm_torch_compat_table has no entry, once more")
+    assert [record.message[:20] for record in caplog.records] == ["which is not guarant", "_fbgemm_torch_compat"]
 
 
 def test_what_has_no_place_is_refused(eager: dict[int, Submission]) -> None:
