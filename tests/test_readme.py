@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,3 +39,12 @@ def test_timing_takes_as_long_as_it_may(root: Path) -> None:
         assert (each.measurement.effort, len(each.measurement.comparisons)) == ("standard", 3)
         assert each.measurement.seconds is not None
         assert each.measurement.seconds <= 20
+
+
+def test_what_it_says_of_a_whole_step_is_in_the_records(cli: Callable[..., Any], root: Path) -> None:
+    splices = json.loads(cli("project", "--measured", root / "reference_traces" / "h200" / "splice.jsonl", "--json").out)
+    [inference] = [each for each in splices if each["workload"] == "dlrm-inference-eager"]
+    [replay] = [each["saved"] for each in inference["projected"] if each["method"] == "replay"]
+    text = " ".join((root / "README.md").read_text().split())
+    assert f"projects {replay:.1%} of the step's time saved" in text
+    assert f"the step takes {inference['times']['saved']:.1%} less" in text
