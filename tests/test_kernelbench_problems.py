@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dlrm_bench.cli.options import select_problems
 from dlrm_bench.errors import MissingFileError, UnknownProblemError, UsageError
 from dlrm_bench.problems import DEFAULT_CASE, ProblemSet, load_problems, open_problems
 
@@ -55,7 +54,7 @@ def test_a_home_folder_is_understood(checkout: Path, monkeypatch: pytest.MonkeyP
 
 def test_nothing_and_names_mean_the_bundled_problems(problems: ProblemSet) -> None:
     assert list(open_problems(None)) == list(problems)
-    assert list(select_problems("DotInteraction,1")) == [problems.find(7), problems.find(1)]
+    assert list(open_problems("DotInteraction,1")) == [problems.find(7), problems.find(1)]
 
 
 def test_an_unknown_problem_is_refused_and_the_folder_named(checkout: Path) -> None:

@@ -58,11 +58,13 @@ def test_a_wheel_carries_the_problems_as_they_are(wheel: Path, root: Path) -> No
     assert packed == {str(path.relative_to(root / "problems")): path.read_bytes() for path in files}
 
 
-def test_a_wheel_carries_the_package_and_its_type_marker(wheel: Path, root: Path) -> None:
+def test_a_wheel_carries_the_package_its_data_and_its_type_marker(wheel: Path, root: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("dlrm_bench/")}
     assert "dlrm_bench/py.typed" in packed
-    assert {str(path.relative_to(root)) for path in (root / "dlrm_bench").rglob("*.py")} <= packed
+    files = [path for suffix in ("py", "toml", "md") for path in (root / "dlrm_bench").rglob(f"*.{suffix}")]
+    assert {"rules.toml", "hardware.toml", "task.md", "toy_triton.py"} <= {path.name for path in files}
+    assert {str(path.relative_to(root)) for path in files} <= packed
 
 
 def test_a_wheel_carries_no_tests(wheel: Path) -> None:
@@ -77,6 +79,24 @@ def test_an_installed_wheel_lists_the_problems_from_any_folder(
     assert (called.code, len(called.json)) == (0, 12)
     where = python("-c", "import dlrm_bench; print(dlrm_bench.__file__)", cwd=tmp_path, env=installed)
     assert where.out.startswith(installed["PYTHONPATH"])
+
+
+def test_an_installed_wheel_has_what_it_reads_beside_its_code(
+    installed: dict[str, str], python: Call, tmp_path: Path
+) -> None:
+    script = (
+        "from dlrm_bench.interop.prompts import named_hardware, write_prompt\n"
+        "from dlrm_bench.interop.generate import SCHEMA\n"
+        "from dlrm_bench.problems import load_problems\n"
+        "from dlrm_bench.records import Plan\n"
+        "h200 = named_hardware('h200')\n"
+        "plans = [Plan(SCHEMA, 'm', each, 'cuda', 'bf16', None, None, 1, h200) for each in ('hardware', 'example')]\n"
+        "print([len(write_prompt(problem, plan)) for plan in plans for problem in load_problems()])"
+    )
+    called = python("-c", script, cwd=tmp_path, env=installed)
+    assert called.json == [1] * 24, called.err
+    traced = python("-m", "dlrm_bench", "trace", "dlrm-inference-eager", "--json", cwd=tmp_path, env=installed)
+    assert traced.code == 0, traced.out
 
 
 def test_an_installed_wheel_has_the_text_of_every_baseline(

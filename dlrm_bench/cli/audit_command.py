@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from dlrm_bench.cli.options import GIB, json_option
+from dlrm_bench.cli.options import GIB, PLACES, json_option
 from dlrm_bench.cli.output import print_json, print_table
 from dlrm_bench.problems import open_problems
 from dlrm_bench.records import Audit, Precision, Size
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from dlrm_bench.records import AuditRow
 
 
-@click.command("audit")
+@click.command("audit", epilog=f"PROBLEMS are {PLACES}; all the bundled ones if left out.")
 @click.argument("problems", required=False)
-@click.option("--level", type=click.IntRange(min=1), default=1, show_default=True, help="Of KernelBench's folder.")
+@click.option(
+    "--level", type=click.IntRange(min=1), default=1, show_default=True, help="Of another place, unless it says so."
+)
 @click.option("--device", help="cpu, cuda or cuda:N; the first GPU if there is one.")
 @click.option("--size", type=click.Choice(get_args(Size)), help="Of bundled problems: full on a GPU, small on a CPU.")
 @click.option("--precision", type=click.Choice(get_args(Precision)), help="bf16 on a GPU, fp32 on a CPU.")
@@ -40,10 +42,9 @@ def command(
 ) -> None:
     """Find problems that an output without any computing passes.
 
-    PROBLEMS are ids or names, comma-separated, or kernelbench:DIR[:LIST] for a checkout of KernelBench; all the bundled
-    ones if left out. Zeros, a copy of an input, the right output for other inputs (stale) and that output's mean are
-    each held against torch.allclose as KernelBench calls it, and against this judge; `closest` is the largest share of
-    elements that one of them gets within allclose's tolerance.
+    Zeros, a copy of an input, the right output for other inputs (stale) and that output's mean are each held against
+    torch.allclose as KernelBench calls it, and against this judge; `closest` is the largest share of elements that one
+    of them gets within allclose's tolerance.
     """
     from dlrm_bench.correctness.audit import AuditSettings, audit, summarise
     from dlrm_bench.environment import default_precision, default_size, open_device

@@ -6,21 +6,21 @@ from typing import Any
 
 import click
 
-from dlrm_bench.cli.options import ProblemType, json_option, make_settings, run_options
+from dlrm_bench.cli.options import ONE_PROBLEM, ProblemType, json_option, make_settings, run_options
 from dlrm_bench.cli.output import print_json
 from dlrm_bench.problems import Problem
 
 
-@click.command("check")
+@click.command("check", epilog=ONE_PROBLEM)
 @click.argument("problem", type=ProblemType())
 @click.argument("file")
 @click.option("--case", "cases", multiple=True, help="Only this case; may be given several times.")
 @run_options
 @json_option
 def command(problem: Problem, file: str, cases: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Judge FILE, which defines ModelNew, as a solution of PROBLEM (an id or a name).
+    """Judge FILE, which defines ModelNew, as a solution of PROBLEM.
 
-    FILE may also be baseline:eager, baseline:inductor or baseline:fbgemm.
+    FILE may also be baseline:eager, baseline:inductor, baseline:fbgemm or solution:triton.
     """
     from dlrm_bench.evaluate import evaluate
     from dlrm_bench.submissions import open_one
@@ -28,7 +28,8 @@ def command(problem: Problem, file: str, cases: tuple[str, ...], as_json: bool, 
     for case in cases:
         problem.overrides(case=case)
     submission = open_one(file, problem)
-    verdict = evaluate(submission, make_settings(**options, cases=cases)).verdict
+    settings = make_settings(**options, cases=cases, carded=problem.card is not None)
+    verdict = evaluate(submission, settings).verdict
     if as_json:
         print_json(verdict)
     else:

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrm_bench.cli.options import json_option, make_settings, run_options, select_problems, timing_options
+from dlrm_bench.cli.options import json_option, make_settings, problems_option, run_options, timing_options
 from dlrm_bench.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dlrm_bench.evaluate import Settings
+    from dlrm_bench.problems import ProblemSet
     from dlrm_bench.records import Result
     from dlrm_bench.runs import RunFolder
 
 
 @click.command("eval")
 @click.argument("sources", nargs=-1, required=True, metavar="SUBMISSIONS...")
-@click.option("--problems", help="Comma-separated ids or names, or kernelbench:DIR[:LIST]; all if left out.")
+@problems_option
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Run folder to write.")
 @click.option(
     "--ahead",
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @json_option
 def command(
     sources: tuple[str, ...],
-    problems: str | None,
+    problems: ProblemSet,
     output: Path | None,
     ahead: int,
     resume: bool,
@@ -56,9 +57,8 @@ def command(
     from dlrm_bench.report.text import result_rows, summary_rows
     from dlrm_bench.submissions import open_submissions
 
-    selected = select_problems(problems)
-    submissions = open_submissions(sources, selected)
-    carded = any(problem.card is not None for problem in selected)
+    submissions = open_submissions(sources, problems)
+    carded = any(problem.card is not None for problem in problems)
     settings = make_settings(**options, effort=effort, baselines=baselines, warm=warm, carded=carded)
     folder = _open_folder(output, settings, sources, [each.problem.name for each in submissions], resume)
     results = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrm_bench.cli.options import json_option, make_settings, run_options, select_problems, timing_options
+from dlrm_bench.cli.options import json_option, make_settings, problems_option, run_options, timing_options
 from dlrm_bench.cli.output import print_json
 from dlrm_bench.cli.progress import AddBar, progress_bars
 from dlrm_bench.errors import UsageError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--base-url", default="https://api.openai.com/v1", show_default=True, help="Of any server with OpenAI's API."
 )
 @click.option("--api-key-env", help="Environment variable with the key; OPENAI_API_KEY, if that is set.")
-@click.option("--problems", help="Comma-separated ids or names, or kernelbench:DIR[:LIST]; all if left out.")
+@problems_option
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to fill.")
 @click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="Answers for each problem.")
 @click.option(
@@ -48,7 +48,7 @@ def command(
     model: str,
     base_url: str,
     api_key_env: str | None,
-    problems: str | None,
+    problems: ProblemSet,
     output: Path,
     samples: int,
     rounds: int,
@@ -72,9 +72,8 @@ def command(
     from dlrm_bench.interop.generate import SCHEMA, generate
     from dlrm_bench.interop.server import Server, key_from_environment
 
-    selected = select_problems(problems)
     server = Server(base_url, key_from_environment(api_key_env), concurrency, attempts)
-    settings = _settings(selected, precision, options) if rounds > 1 else None
+    settings = _settings(problems, precision, options) if rounds > 1 else None
     plan = Plan(
         schema=SCHEMA,
         model=model,
@@ -88,7 +87,7 @@ def command(
     )
     made: list[Generation] = []
     with progress_bars() as add_bar:
-        answered = add_bar("answers", len(selected) * samples * rounds)
+        answered = add_bar("answers", len(problems) * samples * rounds)
         evaluate = _evaluation(settings, add_bar) if settings else None
 
         def done(generation: Generation) -> None:
@@ -98,14 +97,15 @@ def command(
                 print_json(generation)
 
         try:
-            generate(selected, plan, server, output, samples=samples, rounds=rounds, evaluate=evaluate, done=done)
+            generate(problems, plan, server, output, samples=samples, rounds=rounds, evaluate=evaluate, done=done)
         except KeyboardInterrupt:
             click.echo(f"interrupted: {len(made)} answers more are in {output}; the same command goes on", err=True)
             raise
     if not as_json:
         without = sum(not each.defines_model for each in made)
         click.echo(f"{len(made)} new answers in {output}, {without} of them without a ModelNew")
-        click.echo(f"next: dlrm-bench score {output}")
+        elsewhere = f" --problems {problems.source}" if problems.source != "bundled" else ""
+        click.echo(f"next: dlrm-bench score {output}{elsewhere}")
 
 
 def _settings(problems: ProblemSet, precision: Precision | None, options: dict[str, Any]) -> Settings:

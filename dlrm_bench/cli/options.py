@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from dlrm_bench.errors import UsageError
-from dlrm_bench.problems import DEFAULT_CASE, Problem, ProblemSet, load_problems, open_problems
+from dlrm_bench.problems import DEFAULT_CASE, Problem, load_problems, open_problem, open_problems
 from dlrm_bench.records import Effort, Precision, Size
 from dlrm_bench.submissions import BASELINES, CARDLESS_BASELINES
 
@@ -17,17 +17,24 @@ if TYPE_CHECKING:
     from dlrm_bench.evaluate import Settings
 
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+PLACES = "bundled ids or names, comma-separated, or kernelbench:DIR[:LIST], hf:DIR[:LIST] or hf:OWNER/NAME[:LIST]"
+ONE_PROBLEM = "PROBLEM is a bundled id or name, or kernelbench:DIR:ID, hf:DIR:ID or hf:OWNER/NAME:ID."
+problems_option = click.option(
+    "--problems",
+    callback=lambda context, parameter, value: open_problems(value),
+    help=f"Which: {PLACES}; all the bundled ones if left out.",
+)
 GIB = 1 << 30
 
 
 class ProblemType(click.ParamType[Problem]):
-    """A problem by id or name, with shell completion."""
+    """A problem by id or name, bundled or of another place, with shell completion of the bundled names."""
 
     name = "problem"
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Problem:
-        """Find the problem."""
-        return value if isinstance(value, Problem) else load_problems().find(value)
+        """Open the problem."""
+        return value if isinstance(value, Problem) else open_problem(value)
 
     def shell_complete(
         self, context: click.Context, parameter: click.Parameter, incomplete: str
@@ -110,11 +117,6 @@ def make_settings(
         cold=not warm,
         limits=Limits.within(timeout, _memory_bytes(where, memory)),
     )
-
-
-def select_problems(wanted: str | None) -> ProblemSet:
-    """Return the problems named in a comma-separated list or in `kernelbench:DIR[:LIST]`, or all the bundled ones."""
-    return open_problems(wanted)
 
 
 def _memory_bytes(device: Any, asked: float | None) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrm_bench.cli.options import json_option, make_settings, run_options, select_problems, timing_options
+from dlrm_bench.cli.options import json_option, make_settings, problems_option, run_options, timing_options
 from dlrm_bench.cli.output import print_json, print_table
 from dlrm_bench.cli.progress import progress_bars
 from dlrm_bench.errors import SubmissionError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("score")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
-@click.option("--problems", help="Comma-separated ids or names, or kernelbench:DIR[:LIST]; all if left out.")
+@problems_option
 @click.option("--trace", help="Trace, by file or workload, to project each model's fastest samples onto.")
 @click.option("--force", is_flag=True, help="Project results of another GPU or precision, and say so.")
 @timing_options("standard", ("none", "quick", "standard", "thorough"))
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @json_option
 def command(
     folders: tuple[Path, ...],
-    problems: str | None,
+    problems: ProblemSet,
     trace: str | None,
     force: bool,
     effort: str,
@@ -47,11 +47,10 @@ def command(
     from dlrm_bench.report.score import score_rows
     from dlrm_bench.report.text import provenance
 
-    selected = select_problems(problems)
     opened = [folder for path in folders for folder in open_folders(path)]
     for folder in opened:
-        _evaluate_missing(folder, selected, {**options, "effort": effort, "baselines": baselines, "warm": warm})
-    results = [_results(folder, selected) for folder in opened]
+        _evaluate_missing(folder, problems, {**options, "effort": effort, "baselines": baselines, "warm": warm})
+    results = [_results(folder, problems) for folder in opened]
     scores = [_score(_name(folder), each, trace, force) for folder, each in zip(opened, results, strict=True)]
     if as_json:
         print_json(scores)

@@ -7,22 +7,14 @@ from typing import Any
 import click
 import msgspec
 
-from dlrm_bench.cli.options import ProblemType, json_option
+from dlrm_bench.cli.options import ONE_PROBLEM, ProblemType, json_option
 from dlrm_bench.cli.output import print_json
-from dlrm_bench.problems import DEFAULT_CASE, Problem, open_problem
+from dlrm_bench.problems import DEFAULT_CASE, Problem
 from dlrm_bench.records import Size
 
 
-class PlacedProblemType(ProblemType):
-    """A problem by id or name, bundled or of another place."""
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Problem:
-        """Open the problem."""
-        return value if isinstance(value, Problem) else open_problem(value)
-
-
-@click.command("show")
-@click.argument("problem", type=PlacedProblemType())
+@click.command("show", epilog=ONE_PROBLEM)
+@click.argument("problem", type=ProblemType())
 @click.option("--code", is_flag=True, help="Print the problem file and nothing else.")
 @click.option("--data", is_flag=True, help="Draw inputs, and print their statistics and what a call costs.")
 @click.option("--size", type=click.Choice(["full", "small"]), default="full", show_default=True, help="For --data.")
@@ -31,8 +23,7 @@ class PlacedProblemType(ProblemType):
 def command(problem: Problem, code: bool, data: bool, size: Size, case: str, as_json: bool) -> None:
     """Show what PROBLEM computes, its sizes, its cases and its costs.
 
-    PROBLEM is an id or a name; or one of another place: kernelbench:DIR:ID, hf:DIR:ID or hf:OWNER/NAME:ID. One that
-    comes without a card has one size, and its costs are not known.
+    One that comes without a card, such as KernelBench's, has one size, and its costs are not known.
     """
     if code:
         click.echo(problem.code, nl=False)

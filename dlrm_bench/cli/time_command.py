@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrm_bench.cli.options import ProblemType, json_option, make_settings, run_options, timing_options
+from dlrm_bench.cli.options import ONE_PROBLEM, ProblemType, json_option, make_settings, run_options, timing_options
 from dlrm_bench.cli.output import print_json, print_table
 from dlrm_bench.problems import DEFAULT_CASE, Problem
 from dlrm_bench.records import Measurement
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SWEEP_NAMES = ("skew", "batch")
 
 
-@click.command("time")
+@click.command("time", epilog=ONE_PROBLEM)
 @click.argument("problem", type=ProblemType())
 @click.argument("file")
 @click.option("--case", default=DEFAULT_CASE, show_default=True, help="Which case to time.")
@@ -49,7 +49,8 @@ def command(
     from dlrm_bench.submissions import open_one
 
     problem.constants(case=case)
-    settings = make_settings(**options, effort=effort, baselines=baselines, warm=warm, timed_case=case)
+    carded = problem.card is not None
+    settings = make_settings(**options, effort=effort, baselines=baselines, warm=warm, timed_case=case, carded=carded)
     if sweep is not None:
         return _sweep(sweep, problem, file, settings, plot, as_json)
     result = evaluate(open_one(file, problem), settings)

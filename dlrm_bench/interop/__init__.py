@@ -1,1 +1,1 @@
-"""What other software reads and writes: KernelBench and Hugging Face."""
+"""Where other software is met: KernelBench, Hugging Face, language models and their trainers."""

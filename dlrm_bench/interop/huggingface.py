@@ -138,15 +138,29 @@ def _trace_row(trace: Trace, row: TraceRow) -> Row:
 
 
 def _read_results(device: Path) -> list[tuple[str, SweepPoint]]:
-    """Read all results below a folder, each with its file; one outside a sweep has no constant."""
+    """Read all results below a folder, each with its file; one outside a sweep has no constant.
+
+    Records of other kinds that lie there too, such as those of benchmarks/, are left out.
+    """
     found = []
-    for file in sorted(device.rglob("*.jsonl")):
+    for file in sorted(filter(_has_results, device.rglob("*.jsonl"))):
         for number, line in enumerate(file.read_bytes().splitlines(), start=1):
             try:
                 found.append((file.relative_to(device).as_posix(), _point(line)))
             except msgspec.DecodeError as error:
                 raise MissingFileError(f"{file}, line {number} is not a result: {error}") from error
     return found
+
+
+def _has_results(file: Path) -> bool:
+    if file.name == RESULTS_FILE:
+        return True
+    with file.open("rb") as lines:
+        try:
+            first = msgspec.json.decode(next(lines, b"null"))
+        except msgspec.DecodeError:
+            return False
+    return isinstance(first, dict) and not {"verdict", "result"}.isdisjoint(first)
 
 
 def _point(line: bytes) -> SweepPoint:

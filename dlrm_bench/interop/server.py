@@ -41,6 +41,9 @@ class Server:
         attempts: how often one is asked before it is given up.
         first_wait_s: seconds to wait before the second attempt; twice as long before each further one.
         silence_s: seconds without a word from the server after which an attempt is given up.
+
+    Raises:
+        UsageError: the address does not begin with http:// or https://.
     """
 
     base_url: str
@@ -49,6 +52,10 @@ class Server:
     attempts: int = 6
     first_wait_s: float = 1.0
     silence_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        if not self.base_url.startswith(("http://", "https://")):
+            raise UsageError(f"{self.base_url!r} is no address of an API; one looks like http://localhost:8000/v1")
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,9 @@ def open_problem(text: str) -> Problem:
     """
     problems = open_problems(text)
     if len(problems) > 1:
-        raise UsageError(f"{text} names {len(problems)} problems; name one by its id, as in {text}:{problems[0].id}")
+        root, _ = _place_and_names(text)
+        one = f"{root}:{problems[0].id}" if root else problems[0].id
+        raise UsageError(f"{text} names {len(problems)} problems; name one by its id, as in {one}")
     return problems[0]  # type: ignore[no-any-return]
 
 

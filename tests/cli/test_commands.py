@@ -30,6 +30,17 @@ class ModelNew(nn.Module):
 """
 
 
+NORMALIZE = """
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return {}
+"""
+
+
 @pytest.fixture
 def results(make_result: Callable[..., Result], make_comparison: Callable[..., Comparison]) -> list[Result]:
     return [
@@ -203,6 +214,24 @@ def test_check_judges_a_submission(
     assert {each.case for each in verdict.metrics} == {"default", "all_empty"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("submission", "code"), [("mine.py", 0), ("zeros.py", 1)])
+def test_a_problem_of_kernelbench_is_judged_and_timed_by_itself(
+    python: Call, root: Path, tmp_path: Path, submission: str, code: int
+) -> None:
+    (tmp_path / "mine.py").write_text(NORMALIZE.format("x / x.square().sum(1, keepdim=True).sqrt()"))
+    (tmp_path / "zeros.py").write_text(NORMALIZE.format("torch.zeros_like(x)"))
+    where = (f"kernelbench:{root / 'tests' / 'kernelbench'}:39", submission, "--json", "--device", "cpu")
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    checked = python("-m", "dlrm_bench", "check", *where, cwd=tmp_path, env=environment)
+    assert (checked.code, checked.json["correct"]) == (code, code == 0)
+    timing = ("--effort", "quick", "--baseline", "eager")
+    timed = python("-m", "dlrm_bench", "time", *where, *timing, cwd=tmp_path, env=environment)
+    result = msgspec.convert(timed.json, Result)
+    assert (timed.code, result.problem, result.size) == (code, "L2Norm__long_rows", "full")
+    assert (result.measurement is not None) == (code == 0)
+
+
 # --- failures ------------------------------------------------------------------------------------
 
 
@@ -211,6 +240,9 @@ FAILURES = [
     (["show", "99"], 2, "unknown_problem", "`dlrm-bench list` shows them all"),
     (["show", "1", "--data", "--case", "nope"], 2, "usage", "no case 'nope'; it has default, "),
     (["show"], 2, "usage", "Missing argument"),
+    (["check", "7,8", "baseline:eager"], 2, "usage", "7,8 names 2 problems; name one by its id, as in 7"),
+    (["check", "kernelbench:.:39", "mine.py"], 3, "missing_file", "no problems in level1; a folder's are files named"),
+    (["eval", "baseline:eager", "--problems", "hf:.:7"], 3, "missing_file", "no data/level_1-*.parquet in ."),
     (["show", "1", "--speed"], 2, "usage", "No such option"),
     (["show", "1", "--size", "huge"], 2, "usage", "'huge' is not one of"),
     (["lst"], 2, "usage", "No such command 'lst'"),

@@ -137,6 +137,7 @@ def test_a_server_that_refuses_is_exit_code_3(cli: Call, chat_server: Call, tmp_
         (["--prompt", "hardware", "--hardware", "tpu"], 2, "no figures of a GPU 'tpu'; there are a100, h100, h200"),
         (["--prompt", "hardware", "--device", "cpu"], 3, "there is no GPU to take figures of"),
         (["--samples", "0"], 2, "0 is not in the range"),
+        (["--base-url", "localhost:8000"], 2, "'localhost:8000' is no address of an API"),
     ],
 )
 def test_what_makes_no_sense_asks_nobody(
@@ -147,6 +148,16 @@ def test_what_makes_no_sense_asks_nobody(
     assert (called.code, server.questions) == (code, [])
     assert message in called.err
     assert not (tmp_path / "a").exists()
+
+
+def test_the_next_step_names_the_place_of_the_problems(
+    cli: Call, chat_server: Call, root: Path, tmp_path: Path
+) -> None:
+    server = chat_server(lambda number, prompt: "Done.")
+    place = f"kernelbench:{root / 'tests' / 'kernelbench'}"
+    called = cli("generate", *options(server, tmp_path / "a", "--problems", f"{place}:39"))
+    assert called.out.endswith(f"next: dlrm-bench score {tmp_path / 'a'} --problems {place}\n")
+    assert len(server.questions) == 1
 
 
 @pytest.fixture

@@ -73,6 +73,7 @@ def test_the_results_open_with_datasets(exported: Path, opened: Call, root: Path
         lines = [
             line
             for file in sorted((root / "reference_traces" / split).rglob("*.jsonl"))
+            if file.name == "results.jsonl"
             for line in file.read_bytes().splitlines()
         ]
         assert [row["record"] for row in rows] == [
@@ -153,6 +154,12 @@ def test_a_sweep_gives_rows_with_their_variant(
     folder.write(tmp_path / "out", "hf", huggingface.files())
     [row] = opened(tmp_path / "out", "results")["gpu"]
     assert (row["file"], row["variant"], row["median_us"]) == ("skew.jsonl", "ZIPF_EXPONENT = 1.2", None)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"[1]\n", b"no JSON\n"])
+def test_records_of_another_kind_are_left_out(records: Path, content: bytes) -> None:
+    (records / "gpu" / "clock.jsonl").write_bytes(content)
+    assert set(huggingface.files()) == {"README.md", PARQUET}
 
 
 @pytest.mark.parametrize(("name", "content"), [("results.jsonl", b"{}\n"), ("a.trace.json.gz", b"not gzip")])

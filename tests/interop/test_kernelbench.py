@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from dlrm_bench.errors import SubmissionError, UsageError
 from dlrm_bench.interop import folder, kernelbench
 from dlrm_bench.interop.kernelbench import LEVEL
 from dlrm_bench.problems import ProblemSet, load_problems, open_problem, open_problems
+from dlrm_bench.runs import read_results
 from dlrm_bench.submissions import open_submissions, solution
 
 HARNESS = Path(__file__).parent / "harness.py"
@@ -72,6 +74,8 @@ def test_a_place_may_end_in_a_level(checkout: Path, ending: str) -> None:
 def test_one_problem_of_several_must_be_named(checkout: Path) -> None:
     with pytest.raises(UsageError, match=rf"names 12 problems; name one by its id, as in .*{checkout.name}/level5:1"):
         open_problem(f"kernelbench:{checkout}/level5")
+    with pytest.raises(UsageError, match=rf"names 2 problems; name one by its id, as in .*{checkout.name}/level5:7$"):
+        open_problem(f"kernelbench:{checkout}/level5:7,9")
 
 
 def test_the_checkouts_own_levels_stay(checkout: Path) -> None:
@@ -140,3 +144,66 @@ def test_the_solutions_pass_under_a_harness_wherever_the_exact_result_does(
     assert failed["fp32"] == []
     assert not [number for number in failed["bf16"] if said["bf16"][number]["possible"]]
     assert len(failed["bf16"]) <= 3
+
+
+# --- what its evaluator said ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def record(root: Path) -> Path:
+    return root / "reference_traces" / "h200" / "kernelbench.jsonl"
+
+
+@pytest.fixture
+def benchmark(python: Callable[..., Any], root: Path) -> Callable[..., Any]:
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    return lambda *arguments: python(root / "benchmarks" / "kernelbench.py", *arguments, env=environment)
+
+
+def test_the_page_has_what_the_record_says(benchmark: Callable[..., Any], record: Path, root: Path) -> None:
+    called = benchmark("table", record)
+    assert (called.code, called.err) == (0, "")
+    assert called.out in (root / "docs" / "kernelbench.md").read_text()
+
+
+def test_the_record_is_of_the_problems_and_solutions_as_they_are(record: Path, problems: ProblemSet) -> None:
+    lines = [msgspec.json.decode(line) for line in record.read_bytes().splitlines()]
+    assert Counter((line["problem_id"], line["precision"]) for line in lines if line["candidate"] != "reference") == {
+        (problem.id, precision): 3 if (problem.id, precision) == (1, "fp32") else 1
+        for problem in problems
+        for precision in ("fp32", "bf16")
+    }
+    for line in lines:
+        problem = problems.find(line["problem_id"])
+        assert line["problem_hash"] == problem.hash
+        if line["candidate"] == "triton":
+            assert line["candidate_hash"] == solution("triton", problem).hash
+
+
+def test_what_the_page_says_of_the_wrong_ones_is_in_the_records(record: Path, root: Path) -> None:
+    lines = [msgspec.json.decode(line) for line in record.read_bytes().splitlines()]
+    wrong = [line for line in lines if not line["said"]["correctness"]]
+    assert {(line["problem_id"], line["precision"], line["candidate"]) for line in wrong} == {
+        (number, "bf16", "triton") for number in (8, 9, 12)
+    }
+    errors = {}
+    for result in read_results(root / "reference_traces" / "h200" / "results.jsonl"):
+        if result.submission == "solution:triton" and result.problem_id in (8, 9, 12):
+            trial = next(each for each in result.verdict.metrics if each.case == "default")
+            errors[result.problem_id] = trial.metrics.relative_l2
+            # A threshold is three times the reference's own error.
+            assert trial.metrics.relative_l2 < trial.thresholds.relative_l2 / 3
+    text = " ".join((root / "docs" / "kernelbench.md").read_text().split())
+    assert f"finds them {errors[8]:.2%}, {errors[9]:.2%} and {errors[12]:.2%} away from the float64 result" in text
+    flagged = Counter(line["candidate"] for line in lines if line["said"]["metadata"].get("excessive_speedup"))
+    assert flagged == {"triton": 4, "counter": 1}
+
+
+def test_another_evaluator_than_the_one_of_that_commit_is_refused(
+    benchmark: Callable[..., Any], checkout: Path, tmp_path: Path
+) -> None:
+    write(checkout / "src" / "kernelbench" / "eval.py", "# of another day\n")
+    called = benchmark("run", checkout, "-o", tmp_path / "out.jsonl")
+    assert (called.code, called.out) == (1, "")
+    assert f"eval.py is not KernelBench's of commit 423217d: git -C {checkout} checkout 423217d" in called.err
+    assert not (tmp_path / "out.jsonl").exists()
