@@ -42,7 +42,9 @@ def test_timing_takes_as_long_as_it_may(root: Path) -> None:
 
 
 def test_what_it_says_of_a_whole_step_is_in_the_records(cli: Callable[..., Any], root: Path) -> None:
-    splices = json.loads(cli("project", "--measured", root / "reference_traces" / "h200" / "splice.jsonl", "--json").out)
+    splices = json.loads(
+        cli("project", "--measured", root / "reference_traces" / "h200" / "splice.jsonl", "--json").out
+    )
     [inference] = [each for each in splices if each["workload"] == "dlrm-inference-eager"]
     [replay] = [each["saved"] for each in inference["projected"] if each["method"] == "replay"]
     text = " ".join((root / "README.md").read_text().split())

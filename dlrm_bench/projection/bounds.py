@@ -10,11 +10,11 @@ from dlrm_bench.records import Method, Saving, Trace, TraceRow
 from dlrm_bench.traces.summary import wall_us
 
 
-def infinite(trace: Trace, addressable: Sequence[TraceRow]) -> Saving:
-    """Return what is saved if all that is addressable takes no time."""
+def infinite(trace: Trace, in_reach: Sequence[TraceRow]) -> Saving:
+    """Return what is saved if all that is addressable, or that a problem stands for, takes no time."""
     steps = len(trace.profiled_wall_us)
-    share = min(sum(row.exclusive_us for row in addressable) / steps / wall_us(trace), 1 - 1e-9)
-    return make_saving("infinite", share, note="all addressable kernels in no time")
+    share = min(sum(row.exclusive_us for row in in_reach) / steps / wall_us(trace), 1 - 1e-9)
+    return make_saving("infinite", share, note="all kernels that are addressable or stood for in no time")
 
 
 def roofline(trace: Trace, groups: Sequence[Group], times: Floats) -> Saving:

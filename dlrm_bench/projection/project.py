@@ -12,7 +12,7 @@ from dlrm_bench.projection.matched import Floats, Group, coverage, group_calls, 
 from dlrm_bench.projection.paper import paper_saving_of, win_rate_and_median
 from dlrm_bench.projection.replay import Replay, identity
 from dlrm_bench.projection.savings import make_saving
-from dlrm_bench.records import Identity, Projection, Result, Saving, Trace
+from dlrm_bench.records import Identity, Projection, Result, Saving, Trace, TraceRow
 from dlrm_bench.traces.policies import DEFAULT_POLICY, find_policy
 from dlrm_bench.traces.summary import addressable_fractions, trace_warnings, wall_us
 
@@ -65,7 +65,7 @@ def project(
     savings += [
         bounds.best_library(trace, groups, times),
         bounds.roofline(trace, groups, times),
-        bounds.infinite(trace, [row for row, counts in zip(trace.rows, addressable, strict=True) if counts]),
+        bounds.infinite(trace, _in_reach(trace, groups, addressable)),
     ]
     win_rate, median = win_rate_and_median(chosen)
     covered = coverage(trace, groups, addressable)
@@ -87,6 +87,12 @@ def project(
         forced=forced,
         warnings=[*trace_warnings(trace), *_warnings(trace, chosen, groups, covered)],
     )
+
+
+def _in_reach(trace: Trace, groups: Sequence[Group], addressable: Sequence[bool]) -> list[TraceRow]:
+    """Return the rows that are addressable, and those of vendors' libraries that a problem stands for as well."""
+    matched = {place for group in groups for place in group.rows}
+    return [row for place, row in enumerate(trace.rows) if addressable[place] or place in matched]
 
 
 def _matched(

@@ -136,7 +136,8 @@ class ModelScore(Record, frozen=True):
         samples: how many samples in all.
         fewest_samples: of the problem that has fewest.
         correct: share that is right.
-        win_rate: share that is faster than the best baseline, its whole interval beyond the noise.
+        win_rate: share that is faster than the best baseline, its whole interval beyond the noise; `None`, as what
+            follows from times below, if right ones were not timed.
         median_speedup_of_wins: over the best baseline, of all samples that win.
         fast_p: for each p, the share that is right, timed, and more than p times as fast as the best baseline.
         pass_at_k: for each k, the chance that one of k samples is right, without bias from the samples that there are.
@@ -151,12 +152,12 @@ class ModelScore(Record, frozen=True):
     samples: int
     fewest_samples: int
     correct: Estimate
-    win_rate: Estimate
+    win_rate: Estimate | None
     median_speedup_of_wins: Estimate | None
     fast_p: dict[str, Estimate]
     pass_at_k: dict[str, Estimate]
     problems_correct: int
-    problems_won: int
+    problems_won: int | None
     median_speedup_of_problems_won: float | None
     projection: Projection | None = None
 

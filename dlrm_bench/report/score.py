@@ -32,26 +32,28 @@ def score(model: str, results: Sequence[Result], projection: Projection | None =
     fewest = min(map(len, by_problem))
     best = best_results(model, results)
     won = [speedup_of(each) for each in best if _wins(each)]
+    timed = not any(each.correct and each.measurement is None for each in results)
     return ModelScore(
         model=model,
         problems=len(by_problem),
         samples=len(results),
         fewest_samples=fewest,
         correct=_mean([statistics.fmean(each.correct for each in samples) for samples in by_problem]),
-        win_rate=_mean([statistics.fmean(_wins(each) for each in samples) for samples in by_problem]),
+        win_rate=_mean([statistics.fmean(map(_wins, samples)) for samples in by_problem]) if timed else None,
         median_speedup_of_wins=_median(
             [[speedup_of(each) for each in samples if _wins(each)] for samples in by_problem]
         ),
         fast_p={
             f"{p:g}": _mean([statistics.fmean(speedup_of(each) > p for each in samples) for samples in by_problem])
             for p in FAST_P
+            if timed
         },
         pass_at_k={
             str(k): _mean([pass_at_k(len(samples), sum(each.correct for each in samples), k) for samples in by_problem])
             for k in _ks(fewest)
         },
         problems_correct=sum(each.correct for each in best),
-        problems_won=len(won),
+        problems_won=len(won) if timed else None,
         median_speedup_of_problems_won=statistics.median(won) if won else None,
         projection=projection,
     )
@@ -100,8 +102,8 @@ def _row(each: ModelScore, most: int, methods: Sequence[Method]) -> list[str]:
         *passed,
         _share(each.win_rate),
         _times(each.median_speedup_of_wins),
-        *(_share(each.fast_p[f"{p:g}"]) for p in FAST_P),
-        f"{each.problems_won} of {each.problems}",
+        *(_share(each.fast_p.get(f"{p:g}")) for p in FAST_P),
+        "-" if each.problems_won is None else f"{each.problems_won} of {each.problems}",
         "-" if each.median_speedup_of_problems_won is None else f"{each.median_speedup_of_problems_won:.2f}",
         *(_saved(each.projection.saving(method) if each.projection else None) for method in methods),
     ]

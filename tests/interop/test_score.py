@@ -105,12 +105,6 @@ def test_the_interval_of_a_median_holds_it_and_leaves_out_draws_without_a_win(ti
     assert score("tiny", [timed(9, 0, 0.5)]).median_speedup_of_wins is None
 
 
-def test_right_and_not_timed_is_right_and_no_faster(make_result: Make) -> None:
-    found = score("tiny", [make_result(1), make_result(7)])
-    assert (found.correct.value, found.win_rate.value) == (1.0, 0.0)
-    assert (found.fast_p["0"].value, found.fast_p["1"].value) == (1.0, 0.0)
-
-
 def test_a_row_has_a_cell_for_each_column_whatever_a_model_lacks(results: list[Result], make_result: Make) -> None:
     saving = Saving("matched", 0.25, 4 / 3, 0.2, 0.3)
     projection = Projection(
@@ -137,3 +131,11 @@ def test_a_row_has_a_cell_for_each_column_whatever_a_model_lacks(results: list[R
     assert dict(zip(header, rows[1], strict=True))["pass@2"] == "-"
     assert dict(zip(header, rows[1], strict=True))["median win"] == "-"
     assert not any(math.isnan(each.correct.low) for each in models)
+
+
+def test_what_was_not_timed_has_no_wins_to_speak_of(make_result: Make) -> None:
+    found = score("judged", [make_result(1), make_result(7)])
+    assert found.correct.value == 1.0
+    assert (found.win_rate, found.fast_p, found.problems_won) == (None, {}, None)
+    header, [row] = score_rows([found])
+    assert [row[header.index(name)] for name in ("win rate", "fast_1", "problems won")] == ["-", "-", "-"]
