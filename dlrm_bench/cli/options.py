@@ -98,9 +98,11 @@ def make_settings(
     """
     from dlrm_bench.environment import default_precision, default_size, open_device
     from dlrm_bench.evaluate import Settings
-    from dlrm_bench.sandbox.limits import Limits
+    from dlrm_bench.sandbox.limits import Limits, bound_own_memory
 
     where = open_device(device)
+    if where.type == "cpu":
+        bound_own_memory()
     fitting = BASELINES if carded else CARDLESS_BASELINES
     names = fitting if baselines is None else tuple(name.strip() for name in baselines.split(",") if name.strip())
     unknown = set(names) - set(BASELINES)

@@ -109,6 +109,24 @@ def limit_memory(device: torch.device, memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
+def bound_own_memory() -> None:
+    """Bound what this process may take to what the machine has available, where that can be read.
+
+    What does not fit is then an error that can be reported, and not the end of the process by the system's hand.
+    """
+    status, machine = Path("/proc/self/status"), Path("/proc/meminfo")
+    if not (status.exists() and machine.exists()):
+        return
+    taken, available = (
+        int(path.read_text().split(name)[1].split()[0]) << 10
+        for path, name in ((status, "VmData:"), (machine, "MemAvailable:"))
+    )
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = taken + available
+    # Children bound themselves, below what is allowed at most, which stays as it is.
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error means that there is no memory left, in whatever words a library says so."""
     text = str(error).lower()

@@ -290,3 +290,31 @@ def test_a_call_without_a_command_shows_the_commands(cli: Call) -> None:
     called = cli()
     assert called.code == 2
     assert "Commands" in called.out + called.err
+
+
+HUGE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+def get_init_inputs():
+    return []
+
+
+def get_inputs():
+    return [torch.ones(1 << 44, dtype=torch.uint8)]
+"""
+
+
+def test_a_problem_that_does_not_fit_this_machine_is_said_so(python: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "level1").mkdir()
+    (tmp_path / "level1" / "1_Huge.py").write_text(HUGE)
+    (tmp_path / "mine.py").write_text(HUGE.replace("class Model(", "class ModelNew("))
+    place = f"kernelbench:{tmp_path}:1"
+    called = python("-m", "dlrm_bench", "check", place, tmp_path / "mine.py", "--device", "cpu")
+    assert (called.code, "do not fit" in called.out) == (1, True), called.out + called.err

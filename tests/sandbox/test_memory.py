@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -53,3 +54,28 @@ def test_the_arena_is_not_the_submissions(child: Child, run: Run) -> None:
     arena.view(arena.reserve(torch.uint8, (1500 << 20,))).fill_(1)
     time.sleep(0.2)
     assert run("pass") == "Tensor"
+
+
+BOUNDED = """
+import mmap
+from pathlib import Path
+from dlrm_bench.sandbox.limits import bound_own_memory
+
+available = int(Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) << 10
+
+def reserve(share):
+    mmap.mmap(-1, int(share * available), flags=mmap.MAP_PRIVATE).close()
+
+reserve(0.99)
+bound_own_memory()
+reserve(0.5)
+try:
+    reserve(1.01)
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+def test_the_parent_takes_no_more_than_the_machine_has(python: Callable[..., Any]) -> None:
+    called = python("-c", BOUNDED)
+    assert (called.code, called.out.strip()) == (0, "Cannot allocate memory"), called.err
