@@ -5,6 +5,7 @@ Both are transformers' Llama with scaled dot-product attention, in eager mode.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +66,10 @@ def make_decode(config: DecoderConfig, build: Build, device: torch.device, preci
         layer.keys.normal_()
         layer.values.normal_()
     token = torch.randint(config.vocabulary, (config.batch, 1), device=device)
-    return Decoding(_llama(config, device, precision), cache, token, config)
+    model = _llama(config, device, precision)
+    # transformers 5 renamed it in one of its releases.
+    named = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+    return Decoding(model, cache, token, config, named)
 
 
 @dataclass
@@ -77,6 +81,7 @@ class Decoding:
         cache: its keys and values.
         token: [batch, 1] int64, the last token of each sequence.
         config: of the model.
+        cache_argument: what the model's `forward` calls the cache.
         parts: none.
     """
 
@@ -84,6 +89,7 @@ class Decoding:
     cache: Any
     token: torch.Tensor
     config: DecoderConfig
+    cache_argument: str
     parts: dict[str, nn.Module] = field(default_factory=dict)
     _left: int = 0
 
@@ -95,7 +101,9 @@ class Decoding:
             for layer in self.cache.layers:
                 layer.cumulative_length.fill_(self.config.context - self.config.generated)
         self._left -= 1
-        logits: torch.Tensor = self.model(input_ids=self.token, past_key_values=self.cache, use_cache=True).logits
+        logits: torch.Tensor = self.model(
+            input_ids=self.token, use_cache=True, **{self.cache_argument: self.cache}
+        ).logits
         return logits
 
 
