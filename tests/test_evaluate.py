@@ -56,6 +56,7 @@ def test_a_wrong_submission_waits_for_no_baseline() -> None:
     assert time.monotonic() - start < SECONDS / 2
 
 
+@pytest.mark.slow
 def test_baselines_of_several_problems_are_prepared_at_once() -> None:
     quick = CODE.replace(f"time.sleep({SECONDS})", "time.sleep(8)")
     problems = [Problem(number, f"Slow{number}", f"{quick}\nNUMBER = {number}\n") for number in (1, 2, 3)]
@@ -73,20 +74,19 @@ def test_baselines_of_several_problems_are_prepared_at_once() -> None:
 
 def test_every_submission_is_evaluated_once_however_many_problems_are_prepared() -> None:
     problems = [Problem(number, f"Plain{number}", f"{PLAIN}\nNUMBER = {number}\n") for number in (2, 1, 3)]
-    submissions = [Submission(label, problem, WRONG) for problem in problems for label in ("first", "second")]
+    submissions = [Submission("mine", problem, WRONG) for problem in problems]
     settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
-    found = [(each.problem_id, each.submission) for each in run_all(submissions, settings, None, ahead=2)]
-    assert found == [(number, label) for number in (1, 2, 3) for label in ("first", "second")]
+    assert [each.problem_id for each in run_all(submissions, settings, None, ahead=2)] == [1, 2, 3]
 
 
 def test_a_problem_that_does_not_fit_is_a_result_and_the_next_one_runs() -> None:
     full = PLAIN.replace("return [torch.randn(16, 8)]", "raise torch.OutOfMemoryError('CUDA out of memory')")
-    problems = [Problem(1, "Plain", PLAIN), Problem(2, "Huge", full), Problem(3, "Last", f"{PLAIN}\nLAST = True\n")]
+    problems = [Problem(1, "Huge", full), Problem(2, "Plain", PLAIN)]
     settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
     submissions = [Submission("mine", problem, WRONG.replace("x * 3", "x * 2")) for problem in problems]
-    found = list(run_all(submissions, settings, None, ahead=3))
-    assert [each.status for each in found] == ["correct", "unsupported", "correct"]
-    assert "do not fit" in found[1].verdict.reasons[0].message
+    found = list(run_all(submissions, settings, None, ahead=2))
+    assert [each.status for each in found] == ["unsupported", "correct"]
+    assert "do not fit" in found[0].verdict.reasons[0].message
 
 
 def test_another_error_of_a_problem_is_raised() -> None:
