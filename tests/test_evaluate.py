@@ -72,6 +72,7 @@ def test_baselines_of_several_problems_are_prepared_at_once() -> None:
         assert len(evaluator._lineups) == 1
 
 
+@pytest.mark.slow
 def test_every_submission_is_evaluated_once_however_many_problems_are_prepared() -> None:
     problems = [Problem(number, f"Plain{number}", f"{PLAIN}\nNUMBER = {number}\n") for number in (2, 1, 3)]
     submissions = [Submission("mine", problem, WRONG) for problem in problems]

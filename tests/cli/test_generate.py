@@ -55,6 +55,7 @@ def options(server: Any, output: Path, *others: object) -> tuple[object, ...]:
     return ("--model", "tiny", "--base-url", server.url, "--problems", "7,11", "-o", output, *others)
 
 
+@pytest.mark.slow
 def test_samples_become_a_table(cli: Call, chat_server: Call, problems: ProblemSet, tmp_path: Path) -> None:
     code = problems.find(11).code
     server = chat_server(lambda number, prompt: right(code) if number == 0 else "No.")
@@ -80,6 +81,7 @@ def test_samples_become_a_table(cli: Call, chat_server: Call, problems: ProblemS
     assert (second.correct.value, second.problems_correct, second.samples) == (0.0, 0, 2)
 
 
+@pytest.mark.slow
 def test_feedback_goes_into_the_next_round(cli: Call, chat_server: Call, problems: ProblemSet, tmp_path: Path) -> None:
     code = problems.find(11).code
     server = chat_server(lambda number, prompt: right(code) if "It is not right" in prompt else wrong(code))

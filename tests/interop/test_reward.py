@@ -164,6 +164,7 @@ def test_random_state_and_output_stay_as_they_are(eager: str, capfd: pytest.Capt
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_threads_may_ask_at_once(eager: str) -> None:
     sources = [eager, eager.replace("return ", "return 3 * "), "def", eager]
     with ThreadPoolExecutor(4) as threads:
