@@ -52,9 +52,11 @@ class Evaluator:
         wanted = {problem.hash: problem for problem in problems}
         for done in self._lineups.keys() - wanted.keys():
             self._lineups.pop(done).close()
-        for name in wanted.keys() - self._lineups.keys():
+        for name, problem in wanted.items():
+            if name in self._lineups:
+                continue
             try:
-                self._lineups[name] = Lineup(wanted[name], self._settings, self._pool, self._headers)
+                self._lineups[name] = Lineup(problem, self._settings, self._pool, self._headers)
             except UnfitReferenceError:
                 continue  # the judge says so
             except (RuntimeError, MemoryError) as error:

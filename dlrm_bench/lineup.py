@@ -33,7 +33,6 @@ class Lineup:
     """
 
     def __init__(self, problem: Problem, settings: Settings, pool: ChildPool, headers: HeaderStore) -> None:
-        self.problem = problem
         self._pool = pool
         self._headers = headers
         self._race = Race(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,8 @@ from dlrm_bench.cli.output import print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dlrm_bench.evaluate import Settings
     from dlrm_bench.problems import ProblemSet
     from dlrm_bench.records import Result
-    from dlrm_bench.runs import RunFolder
 
 
 @click.command("eval")
@@ -53,14 +50,15 @@ def command(
     SUBMISSIONS are files named ID_Name.py, folders of them, KernelBench runs/ folders, .jsonl files with a problem and
     a code a line, or baseline:NAME for that baseline on every problem.
     """
-    from dlrm_bench.engines.local import run_all
+    from dlrm_bench.engines.local import record_of, run_all
     from dlrm_bench.report.text import result_rows, summary_rows
+    from dlrm_bench.runs import RunFolder
     from dlrm_bench.submissions import open_submissions
 
     submissions = open_submissions(sources, problems)
     carded = any(problem.card is not None for problem in problems)
     settings = make_settings(**options, effort=effort, baselines=baselines, warm=warm, carded=carded)
-    folder = _open_folder(output, settings, sources, [each.problem.name for each in submissions], resume)
+    folder = RunFolder(output, record_of(sources, submissions, settings), resume) if output is not None else None
     results = []
     try:
         for result in _with_progress(run_all(submissions, settings, folder, ahead), len(submissions)):
@@ -79,31 +77,6 @@ def command(
     if not as_json:
         print_table(*result_rows(results), title="Results")
         print_table(*summary_rows(results), title="Summary")
-
-
-def _open_folder(
-    path: Path | None, settings: Settings, sources: tuple[str, ...], problems: list[str], resume: bool
-) -> RunFolder | None:
-    from dlrm_bench.environment import describe
-    from dlrm_bench.evaluate import SCHEMA
-    from dlrm_bench.records import RunRecord
-    from dlrm_bench.runs import RunFolder
-
-    if path is None:
-        return None
-    record = RunRecord(
-        schema=SCHEMA,
-        submissions=list(sources),
-        problems=list(dict.fromkeys(problems)),
-        size=settings.size,
-        precision=settings.precision,
-        baselines=list(settings.baselines),
-        effort=settings.effort,
-        device=settings.device.type,
-        environment=describe(settings.device),
-        time=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-    )
-    return RunFolder(path, record, resume)
 
 
 def _with_progress(results: Iterator[Result], total: int) -> Iterator[Result]:

@@ -100,8 +100,8 @@ class Oracle:
             UnfitReferenceError: the reference returns something else than one tensor, or, of a problem without a card,
                 numbers at random, or numbers that its own rounding swamps.
         """
-        plain, right = self._run(inputs)
-        again = self._run(inputs)[0] if self._card is None else plain
+        plain, right = self._in_precision(inputs), self._in_double(inputs)
+        again = self._in_precision(inputs) if self._card is None else plain
         exact = plain if (self._card is not None and self._card.exact) or not plain.is_floating_point() else None
         strange = ~right.isfinite()
         not_finite = right if bool(strange.any()) else None
@@ -117,17 +117,19 @@ class Oracle:
         shape = tuple(plain.shape)
         return Trial(inputs, plain.dtype, shape, exact, yardstick, thresholds, self.precision, not_finite)
 
-    def _run(self, inputs: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the reference's output in the precision, and in float64."""
+    def _in_precision(self, inputs: list[Any]) -> torch.Tensor:
         # TF32 would be taken for what float32 can do.
         with torch.backends.cudnn.flags(allow_tf32=False):
             plain = self._reference(*_copies(inputs))
-            if self._double_model is None:
-                self._double_model = copy.deepcopy(self._reference).double()
-            right = self._double_model(*[_double(each) for each in _copies(inputs)])
         if not isinstance(plain, torch.Tensor):
             raise UnfitReferenceError(f"its reference returns {type(plain).__name__}, not one tensor")
-        return plain, right
+        return plain
+
+    def _in_double(self, inputs: list[Any]) -> torch.Tensor:
+        if self._double_model is None:
+            self._double_model = copy.deepcopy(self._reference).double()
+        right: torch.Tensor = self._double_model(*[_double(each) for each in _copies(inputs)])
+        return right
 
     def _largest_nearby(self, inputs: list[Any], error: Metrics) -> Metrics:
         """Return the largest of the reference's own errors, on these inputs and on some a rounding away.
@@ -138,9 +140,10 @@ class Oracle:
         """
         errors = [error]
         for _ in range(NEIGHBOURS):
-            plain, right = self._run([_neighbour(each, self.precision) for each in inputs])
+            near = [_neighbour(each, self.precision) for each in inputs]
+            right = self._in_double(near)
             if bool(right.isfinite().all()):
-                errors.append(Yardstick.of(right).measure(plain))
+                errors.append(Yardstick.of(right).measure(self._in_precision(near)))
         own, *nearby = map(msgspec.structs.astuple, errors)
         largest = [min(MOST_OWN_ERROR, max(values)) for values in zip(own, *nearby, strict=True)]
         return Metrics(*map(max, own, largest))

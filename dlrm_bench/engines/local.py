@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 
-from dlrm_bench.evaluate import Evaluator, Settings
-from dlrm_bench.records import Result
+from dlrm_bench.environment import describe
+from dlrm_bench.evaluate import SCHEMA, Evaluator, Settings
+from dlrm_bench.records import Result, RunRecord
 from dlrm_bench.runs import RunFolder
 from dlrm_bench.submissions import Submission
+
+
+def record_of(sources: Sequence[str], submissions: Sequence[Submission], settings: Settings) -> RunRecord:
+    """Return what a run is asked for, as its folder keeps it.
+
+    Args:
+        sources: where the submissions came from.
+        submissions: what will be evaluated.
+        settings: how.
+    """
+    return RunRecord(
+        schema=SCHEMA,
+        submissions=list(sources),
+        problems=list(dict.fromkeys(each.problem.name for each in submissions)),
+        size=settings.size,
+        precision=settings.precision,
+        baselines=list(settings.baselines),
+        effort=settings.effort,
+        device=settings.device.type,
+        environment=describe(settings.device),
+        time=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    )
 
 
 def run_all(

@@ -110,12 +110,18 @@ def _turn(settings: Settings) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _end(*_: object) -> None:
+    # Once: a second one, while children are being ended, would leave one of them stopped for good.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit()
+
+
 def main() -> None:
     """Answer until stdin ends."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a reference prints must not get among the replies
     worker = Worker()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGTERM, _end)
     try:
         for line in sys.stdin.buffer:
             replies.write(msgspec.json.encode(worker.answer(msgspec.json.decode(line, type=RewardRequest))) + b"\n")

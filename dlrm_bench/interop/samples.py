@@ -9,7 +9,6 @@ round_1/, round_2/, ...                         such folders, where every round 
 
 from __future__ import annotations
 
-import datetime
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 
 from dlrm_bench.errors import MissingFileError, UsageError
 from dlrm_bench.problems import Problem, ProblemSet
-from dlrm_bench.records import Generation, Plan, Record, Result, RunRecord
+from dlrm_bench.records import Generation, Plan, Record, Result
 from dlrm_bench.runs import RESULTS_FILE, RunFolder, read_results
 from dlrm_bench.submissions import Submission, open_submissions
 
@@ -102,22 +101,9 @@ class SampleFolder:
 
     def evaluate(self, submissions: Sequence[Submission], settings: Settings) -> Iterator[Result]:
         """Evaluate samples of the folder and keep the results in it, as `eval -o` does."""
-        from dlrm_bench.engines.local import run_all
-        from dlrm_bench.environment import describe
-        from dlrm_bench.evaluate import SCHEMA
+        from dlrm_bench.engines.local import record_of, run_all
 
-        record = RunRecord(
-            schema=SCHEMA,
-            submissions=[self.path.name],
-            problems=list(dict.fromkeys(each.problem.name for each in submissions)),
-            size=settings.size,
-            precision=settings.precision,
-            baselines=list(settings.baselines),
-            effort=settings.effort,
-            device=settings.device.type,
-            environment=describe(settings.device),
-            time=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        )
+        record = record_of([self.path.name], submissions, settings)
         folder = RunFolder(self.path, record, resume=True)
         try:
             yield from run_all(submissions, settings, folder)
