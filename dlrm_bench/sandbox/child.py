@@ -189,10 +189,16 @@ class Child:
         kill_tree(self._process.pid)
 
     def close(self) -> None:
-        """End the child and all that it started, and remove what it wrote."""
+        """End the child and all that it started, and remove what it wrote, even if the caller is interrupted."""
         if self._closed:
             return
         self._closed = True
+        # Signals are handled in the main thread, so that none cuts this one short.
+        closing = threading.Thread(target=self._close)
+        closing.start()
+        closing.join()
+
+    def _close(self) -> None:
         self._channel.close()
         self.kill()
         self._process.wait()

@@ -16,11 +16,13 @@ def kill_tree(root: int) -> None:
     """Kill a process and all its descendants, those in other sessions and process groups too.
 
     The root is stopped first and killed last: it is the reaper of its descendants, so that while it lives none of them
-    can slip out of its tree.
+    can slip out of its tree. An interruption leaves none of them stopped.
     """
-    _signal(root, signal.SIGSTOP)
-    kill_below(root)
-    _signal(root, signal.SIGKILL)
+    try:
+        _signal(root, signal.SIGSTOP)
+        kill_below(root)
+    finally:
+        _signal(root, signal.SIGKILL)
 
 
 def kill_below(root: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -125,6 +126,24 @@ child.build([], 0, "fp32")
 """
     assert python("-c", parent).code == -signal.SIGKILL
     time.sleep(0.5)
+    assert alive(seconds) == []
+
+
+def test_an_interrupted_end_is_an_end_all_the_same(child: Child, run: Run) -> None:
+    seconds = a_time_nobody_else_sleeps()
+    run(f"subprocess.Popen(['sleep', '{seconds}'])")
+    before = signal.signal(signal.SIGALRM, lambda *_: sys.exit())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0005)
+        with pytest.raises(SystemExit):
+            child.close()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    ends = time.monotonic() + 5
+    while child.workspace.exists() and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert not child.workspace.exists()
     assert alive(seconds) == []
 
 
