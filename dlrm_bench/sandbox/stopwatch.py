@@ -67,7 +67,7 @@ def _cuda_stopwatch(device: torch.device) -> Block:
         return held if nbytes else None
 
     def block(call: Model, sets: Sets, calls: int, flush_bytes: int, hold_cycles: int) -> tuple[list[float], list[Any]]:
-        def marked(i: int, start: Any, end: Any) -> Any:
+        def timed(i: int, start: Any, end: Any) -> Any:
             arguments = sets[i % count]
             if flush is not None:
                 zero(flush)
@@ -82,7 +82,7 @@ def _cuda_stopwatch(device: torch.device) -> Block:
         synchronize(device)
         if hold_cycles:
             sleep(hold_cycles)
-        outputs = as_list(each_of(marked, numbers(calls), starts, ends))
+        outputs = as_list(each_of(timed, numbers(calls), starts, ends))
         synchronize(device)
         note_peak(calls)
         return [start.elapsed_time(end) * 1e3 for start, end in both(starts, ends)], outputs
