@@ -74,7 +74,7 @@ def tell(result: Result) -> str:
     lines = [f"It is right, and takes {result.measurement.median_us:.1f} us."]
     lines += [_compared(each) for each in result.measurement.comparisons if each.speedup is not None]
     if result.measurement.roofline is not None:
-        lines.append(f"- the device needs at least {result.measurement.roofline.floor_us:.1f} us for it")
+        lines.append(f"- memory and arithmetic of the device allow {result.measurement.roofline.floor_us:.1f} us")
     return "\n".join([*lines, "Make it faster."])
 
 

@@ -57,10 +57,20 @@ class Costs(Record, frozen=True):
 
 
 class Roofline(Record, frozen=True):
-    """The device's measured ceilings, and the time that the costs need under them."""
+    """The device's measured ceilings, and the time that the costs need under them.
+
+    Attributes:
+        copy_bytes_per_second: of a large copy, bytes read and bytes written.
+        flops_per_second: of a large bf16 matrix product.
+        gather_bytes_per_second: of table rows read at random out of the L2.
+        floor_us: the largest of the compulsory bytes by the first, the operations by the second, and the algorithmic
+            bytes by the third.
+        share: of that in the time measured.
+    """
 
     copy_bytes_per_second: float
     flops_per_second: float
+    gather_bytes_per_second: float
     floor_us: float
     share: float
 

@@ -9,7 +9,7 @@ import numpy as np
 from dlrm_bench.records import Comparison, Effort, Measurement, Outcome, Reason, status_of
 from dlrm_bench.timing.contestant import Contestant
 from dlrm_bench.timing.race import Race
-from dlrm_bench.timing.roofline import Ceilings, roofline
+from dlrm_bench.timing.roofline import Ceilings, least_us, roofline
 from dlrm_bench.timing.statistics import distance, paired_speedup
 
 ASKING_US = {"cuda_events": 600.0, "cpu_perf_counter": 150.0}
@@ -20,7 +20,7 @@ EXPLAINED = 0.75
 LEAST_NOISE = 0.005
 """How far two children that run the same code may lie apart for good: their memory lies elsewhere."""
 IMPOSSIBLE = 1.05
-"""Share of its floor that no honest kernel reaches."""
+"""How much faster than the least time, which is measured too, no honest kernel is."""
 
 
 def refuse(submission: Contestant, race: Race, calls: int, ceilings: Ceilings | None) -> Reason | None:
@@ -41,13 +41,11 @@ def refuse(submission: Contestant, race: Race, calls: int, ceilings: Ceilings | 
     costs = race.costs
     if costs is None or ceilings is None:
         return None
-    reached = roofline(costs, ceilings, claimed)
-    if reached.share <= IMPOSSIBLE:
+    least = least_us(costs, ceilings)
+    if least <= IMPOSSIBLE * claimed:
         return None
-    message = (
-        f"claims {claimed:.1f} us, but what it must move or compute needs {reached.floor_us:.1f} us on this device"
-    )
-    return Reason("time_impossible", message, value=claimed, threshold=reached.floor_us)
+    message = f"claims {claimed:.1f} us, but what it must move or compute needs {least:.1f} us on this device"
+    return Reason("time_impossible", message, value=claimed, threshold=least)
 
 
 def measurement(
