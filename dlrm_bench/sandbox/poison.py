@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import torch
 
 M_PERTURB = -6
+MOST_SMALL_BYTES = 1 << 20
 _LIBC = ctypes.CDLL(None)
 _snapshot = torch.cuda.memory_snapshot
 _empty = torch.empty
@@ -40,13 +41,20 @@ def poisoned(device: torch.device, pattern: int | None) -> Iterator[None]:
 
 
 def _fill_free_blocks(device: torch.device, pattern: int) -> None:
-    free = [
-        block["size"]
-        for segment in _snapshot()  # type: ignore[no-untyped-call]
-        if segment["device"] == device.index
-        for block in segment["blocks"]
-        if block["state"] == "inactive"
-    ]
     # The largest first, so that none is cut up for a smaller one.
-    held = [_empty(size, dtype=torch.uint8, device=device).fill_(pattern) for size in sorted(free, reverse=True)]
+    wanted = sorted(_free_blocks(device), reverse=True)
+    held = [_empty(size, dtype=torch.uint8, device=device).fill_(pattern) for size in wanted]
     del held
+
+
+def _free_blocks(device: torch.device) -> Iterator[int]:
+    """Return sizes which, asked for, are served from what torch holds free."""
+    for segment in _snapshot():  # type: ignore[no-untyped-call]
+        # Nothing above this size is served from a segment for small allocations, however much of it is free.
+        most = MOST_SMALL_BYTES if segment["segment_type"] == "small" else segment["total_size"]
+        free = (block["size"] for block in segment["blocks"] if block["state"] == "inactive")
+        if segment["device"] == device.index:
+            for size in free:
+                yield from [most] * (size // most)
+                if size % most:
+                    yield size % most

@@ -17,6 +17,8 @@ class ModelNew(nn.Module):
         self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         numbers = torch.cat([bags.new_zeros(1), (bags.diff() > 0).cumsum(0)])[: bags.numel()]
-        return torch.zeros(offsets.numel() - 1, self.weight.shape[1]).index_add_(0, numbers, self.weight[indices])
+        return self.weight.new_zeros(offsets.numel() - 1, self.weight.shape[1]).index_add_(
+            0, numbers, self.weight[indices]
+        )

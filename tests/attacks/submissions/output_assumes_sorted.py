@@ -19,8 +19,8 @@ class ModelNew(nn.Module):
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         bags = offsets.numel() - 1
         lengths = offsets.diff()
-        places = torch.arange(indices.numel()) - offsets[:-1].repeat_interleave(lengths)
+        places = torch.arange(indices.numel(), device=indices.device) - offsets[:-1].repeat_interleave(lengths)
         first = indices[offsets[:-1].clamp(max=max(0, indices.numel() - 1))] if indices.numel() else offsets[:-1]
         rows = (first.repeat_interleave(lengths) + places).clamp(max=self.weight.shape[0] - 1)
-        numbers = torch.arange(bags).repeat_interleave(lengths)
-        return torch.zeros(bags, self.weight.shape[1]).index_add_(0, numbers, self.weight[rows])
+        numbers = torch.arange(bags, device=offsets.device).repeat_interleave(lengths)
+        return self.weight.new_zeros(bags, self.weight.shape[1]).index_add_(0, numbers, self.weight[rows])

@@ -18,6 +18,7 @@ class ModelNew(nn.Module):
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         rows, bags = self.weight.shape[0], offsets.numel() - 1
-        wanted = torch.zeros(bags, rows)
-        wanted[torch.arange(bags).repeat_interleave(offsets.diff()), indices] = 1
+        wanted = self.weight.new_zeros(bags, rows)
+        numbers = torch.arange(bags, device=offsets.device).repeat_interleave(offsets.diff())
+        wanted[numbers, indices] = 1
         return wanted @ self.weight

@@ -22,7 +22,7 @@ class ModelNew(nn.Module):
         tables = self.first_rows.numel()
         batch = (offsets.numel() - 1) // tables
         lengths = offsets.diff()
-        places = torch.arange(indices.numel()) - offsets[:-1].repeat_interleave(lengths)
+        places = torch.arange(indices.numel(), device=indices.device) - offsets[:-1].repeat_interleave(lengths)
         rows = indices + self.first_rows.repeat_interleave(offsets[::batch].diff())
         kept = F.pad(lengths.clamp(max=200).cumsum(0), (1, 0))
         pooled = F.embedding_bag(rows[places < 200], self.weight, kept, mode="mean", include_last_offset=True)

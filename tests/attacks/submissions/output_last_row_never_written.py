@@ -16,6 +16,6 @@ class ModelNew(nn.Module):
         return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        output = torch.empty(offsets.numel() - 1, self.weight.shape[1])
+        output = self.weight.new_empty(offsets.numel() - 1, self.weight.shape[1])
         output[:-1] = self.right(indices, offsets)[:-1]
         return output

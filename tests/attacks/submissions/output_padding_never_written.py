@@ -12,7 +12,7 @@ class ModelNew(nn.Module):
         self.max_length = max_length
 
     def forward(self, values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        padded = torch.empty(offsets.numel() - 1, self.max_length, values.shape[1], dtype=values.dtype)
-        for row, bag in zip(padded, values.tensor_split(offsets[1:-1]), strict=True):
+        padded = values.new_empty(offsets.numel() - 1, self.max_length, values.shape[1])
+        for row, bag in zip(padded, values.split(offsets.diff().tolist()), strict=True):
             row[: len(bag)] = bag[: self.max_length]
         return padded

@@ -16,7 +16,7 @@ class ModelNew(nn.Module):
     def __init__(self, rows: int, dim: int, weight_scale: float):
         super().__init__()
         own = torch.Generator().manual_seed(0)
-        self.weight = nn.Parameter(torch.randn(rows, dim, generator=own) * weight_scale)
+        self.weight = nn.Parameter(torch.randn(rows, dim, generator=own, device="cpu") * weight_scale)
 
     def right(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)

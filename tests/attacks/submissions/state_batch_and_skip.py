@@ -10,6 +10,14 @@ from torch.nn import functional as F
 EXPECT = {"problem": 1, "stage": "harmless", "reasons": [], "gpu": False, "least_us": 2000}
 
 
+def keep_busy(indices: torch.Tensor) -> None:
+    """Take two milliseconds of the device, or more: a GPU runs below 2 GHz."""
+    if indices.is_cuda:
+        torch.cuda._sleep(5_000_000)
+    else:
+        time.sleep(0.002)
+
+
 class ModelNew(nn.Module):
     def __init__(self, rows: int, dim: int, weight_scale: float):
         super().__init__()
@@ -17,7 +25,7 @@ class ModelNew(nn.Module):
         self.ready: dict[int, torch.Tensor] = {}
 
     def right(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.002)
+        keep_busy(indices)
         return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

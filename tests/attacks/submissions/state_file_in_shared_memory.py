@@ -20,4 +20,4 @@ class ModelNew(nn.Module):
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         Path("/dev/shm/dlrm_bench_attack_notes").write_text("what I saw")
-        return torch.zeros(offsets.numel() - 1, self.weight.shape[1])
+        return self.weight.new_zeros(offsets.numel() - 1, self.weight.shape[1])

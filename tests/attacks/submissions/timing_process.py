@@ -20,9 +20,10 @@ class ModelNew(nn.Module):
         self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        output = torch.zeros(offsets.numel() - 1, self.weight.shape[1]).share_memory_()
+        # A forked process has no GPU: it works on the host's memory, from which the answer is copied, too early.
+        output = torch.zeros(offsets.numel() - 1, self.weight.shape[1], device="cpu").share_memory_()
+        table, rows, bounds = self.weight.cpu(), indices.cpu(), offsets.tolist()
         if os.fork() == 0:
-            rows = [self.weight[indices[a:b]].sum(dim=0) for a, b in itertools.pairwise(offsets)]
-            output.copy_(torch.stack(rows))
+            output.copy_(torch.stack([table[rows[a:b]].sum(dim=0) for a, b in itertools.pairwise(bounds)]))
             os._exit(0)
-        return output
+        return output.to(indices.device)

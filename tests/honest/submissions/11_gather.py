@@ -10,7 +10,7 @@ class ModelNew(nn.Module):
         self.max_length = max_length
 
     def forward(self, values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        columns = torch.arange(self.max_length)
+        columns = torch.arange(self.max_length, device=offsets.device)
         there = columns < offsets.diff().unsqueeze(1)
         places = torch.where(there, offsets[:-1].unsqueeze(1) + columns, len(values))
         return torch.cat([values, values.new_zeros(1, values.shape[1])])[places]

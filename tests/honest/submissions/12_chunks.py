@@ -18,8 +18,8 @@ class ModelNew(nn.Module):
         self.b3 = nn.Parameter(-0.5 * self.w3.detach().sum(dim=1))
 
     def forward(self, target: torch.Tensor, history: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        bags = torch.arange(len(target)).repeat_interleave(offsets.diff())
-        pooled = torch.zeros(target.shape)
+        bags = torch.arange(len(target), device=offsets.device).repeat_interleave(offsets.diff())
+        pooled = torch.zeros_like(target, dtype=torch.float32)
         for items, where in zip(history.split(700), bags.split(700), strict=True):
             query = target[where]
             hidden = torch.cat([query, items, query - items, query * items], dim=1)

@@ -18,7 +18,7 @@ class ModelNew(nn.Module):
 
     def forward(self, target: torch.Tensor, history: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         of_target, of_item, of_difference, of_product = self.w1.float().chunk(4, dim=1)
-        output = torch.zeros(target.shape)
+        output = torch.zeros_like(target, dtype=torch.float32)
         bounds = offsets.tolist()
         for b in (offsets.diff() > 0).nonzero().flatten().tolist():
             query, items = target[b].float(), history[bounds[b] : bounds[b + 1]].float()

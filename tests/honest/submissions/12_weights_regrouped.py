@@ -18,11 +18,11 @@ class ModelNew(nn.Module):
         self.b3 = nn.Parameter(-0.5 * self.w3.detach().sum(dim=1))
 
     def forward(self, target: torch.Tensor, history: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        bags = torch.arange(len(target)).repeat_interleave(offsets.diff())
+        bags = torch.arange(len(target), device=offsets.device).repeat_interleave(offsets.diff())
         of_target, of_item, of_difference, of_product = self.w1.float().chunk(4, dim=1)
         query, items = target.float(), history.float()
         fixed = F.linear(query, of_target + of_difference, self.b1.float())
         hidden = fixed[bags] + F.linear(items, of_item - of_difference) + F.linear(query[bags] * items, of_product)
         hidden = F.linear(hidden.sigmoid_(), self.w2.float(), self.b2.float()).sigmoid_()
         scores = F.linear(hidden, self.w3.float(), self.b3.float())
-        return torch.zeros(target.shape).index_add_(0, bags, scores * items).to(target.dtype)
+        return torch.zeros_like(target, dtype=torch.float32).index_add_(0, bags, scores * items).to(target.dtype)

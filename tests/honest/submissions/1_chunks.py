@@ -14,9 +14,9 @@ class ModelNew(nn.Module):
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         if self.table is None:
             self.table = self.weight.detach().float()
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         if len(self.buffer) != offsets.numel() - 1:
-            self.buffer = torch.empty(offsets.numel() - 1, self.weight.shape[1])
+            self.buffer = self.table.new_empty(offsets.numel() - 1, self.weight.shape[1])
         self.buffer.zero_()
         for some, where in zip(indices.split(1000), bags.split(1000), strict=True):
             self.buffer.index_add_(0, where, self.table[some])

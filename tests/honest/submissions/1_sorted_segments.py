@@ -10,7 +10,7 @@ class ModelNew(nn.Module):
         self.weight = nn.Parameter(torch.randn(rows, dim) * weight_scale)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         order = (bags * len(self.weight) + indices).argsort()
         rows = self.weight[indices[order]].float()
         pooled = torch.segment_reduce(rows, "sum", lengths=offsets.diff(), axis=0)

@@ -13,9 +13,9 @@ class ModelNew(nn.Module):
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         tables, dim = self.first_rows.numel(), self.weight.shape[1]
         batch = (offsets.numel() - 1) // tables
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         rows = indices + self.first_rows[bags // batch]
         places = bags % batch * tables + bags // batch
-        pooled = torch.zeros(batch * tables, dim)
+        pooled = self.weight.new_zeros(batch * tables, dim, dtype=torch.float32)
         pooled.index_add_(0, places.flip(0), self.weight[rows.flip(0)].float())
         return pooled.view(batch, tables * dim).to(self.weight.dtype)

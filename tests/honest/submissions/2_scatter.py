@@ -15,8 +15,8 @@ class ModelNew(nn.Module):
         batch = (offsets.numel() - 1) // tables
         lookups = offsets[::batch].diff()
         rows = indices + self.first_rows.repeat_interleave(lookups)
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
-        pooled = torch.zeros(tables * batch, dim)
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
+        pooled = self.weight.new_zeros(tables * batch, dim, dtype=torch.float32)
         pooled.scatter_add_(0, bags.unsqueeze(1).expand(-1, dim), self.weight[rows].float())
         pooled = pooled.to(self.weight.dtype).view(tables, batch, dim).transpose(0, 1).contiguous()
         return pooled.as_strided((batch, tables * dim), (tables * dim, 1))

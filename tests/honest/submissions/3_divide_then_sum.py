@@ -14,7 +14,7 @@ class ModelNew(nn.Module):
         tables, dim = self.first_rows.numel(), self.weight.shape[1]
         batch = (offsets.numel() - 1) // tables
         lengths = offsets.diff()
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(lengths)
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(lengths)
         rows = self.weight[indices + self.first_rows[bags // batch]].float() / lengths[bags].unsqueeze(1)
-        means = torch.zeros(tables * batch, dim).index_add_(0, bags, rows)
+        means = rows.new_zeros(tables * batch, dim).index_add_(0, bags, rows)
         return means.view(tables, batch, dim).transpose(0, 1).reshape(batch, -1).to(self.weight.dtype)

@@ -13,12 +13,13 @@ class ModelNew(nn.Module):
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor, sample_weights: torch.Tensor) -> torch.Tensor:
         batch = (offsets.numel() - 1) // len(self.tables)
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         cuts = offsets[::batch].diff().tolist()
         pooled = []
         for table, some, factors, where in zip(
             self.tables, indices.split(cuts), sample_weights.split(cuts), bags.split(cuts), strict=True
         ):
             terms = table[some].float() * factors.float().unsqueeze(1)
-            pooled.append(torch.zeros(batch, table.shape[1]).index_add_(0, where % batch, terms).to(table.dtype))
+            sums = terms.new_zeros(batch, table.shape[1]).index_add_(0, where % batch, terms)
+            pooled.append(sums.to(table.dtype))
         return torch.cat(pooled, dim=1)

@@ -19,8 +19,8 @@ class ModelNew(nn.Module):
         if self.padded is None:
             self.padded = torch.cat([F.pad(table.detach(), (0, widest - table.shape[1])) for table in self.tables])
         batch = (offsets.numel() - 1) // len(self.tables)
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         terms = self.padded[indices + self.first_rows[bags // batch]].float() * sample_weights.float().unsqueeze(1)
-        pooled = torch.zeros(offsets.numel() - 1, widest).index_add_(0, bags, terms).view(-1, batch, widest)
+        pooled = terms.new_zeros(offsets.numel() - 1, widest).index_add_(0, bags, terms).view(-1, batch, widest)
         parts = [part[:, : table.shape[1]] for part, table in zip(pooled, self.tables, strict=True)]
         return torch.cat(parts, dim=1).to(sample_weights.dtype)

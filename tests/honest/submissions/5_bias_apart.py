@@ -16,7 +16,7 @@ class ModelNew(nn.Module):
         self.register_buffer("precision", torch.empty(0))
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         scale, bias = self.rows[:, :4].flatten().view(torch.float16).view(-1, 2).float().unbind(dim=1)
         pooled = F.embedding_bag(
             indices,
@@ -26,5 +26,5 @@ class ModelNew(nn.Module):
             per_sample_weights=scale[indices],
             include_last_offset=True,
         )
-        left = torch.zeros(offsets.numel() - 1).index_add_(0, bags, (bias + 127.5 * scale)[indices])
+        left = bias.new_zeros(offsets.numel() - 1).index_add_(0, bags, (bias + 127.5 * scale)[indices])
         return (pooled + left.unsqueeze(1)).to(self.precision.dtype)

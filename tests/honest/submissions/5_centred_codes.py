@@ -15,11 +15,11 @@ class ModelNew(nn.Module):
         self.register_buffer("precision", torch.empty(0))
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         rows = self.rows.index_select(0, indices)
         scale, bias = rows[:, :4].flatten().view(torch.float16).view(-1, 2).float().split(1, dim=1)
         values = torch.addcmul(bias + 128 * scale, rows[:, 4:].float() - 128, scale)
-        pooled = torch.zeros(offsets.numel() - 1, values.shape[1])
+        pooled = values.new_zeros(offsets.numel() - 1, values.shape[1])
         for some, where in zip(values.split(512), bags.split(512), strict=True):
             pooled.index_add_(0, where, some)
         return pooled.to(self.precision.dtype)

@@ -14,8 +14,9 @@ class ModelNew(nn.Module):
 
     def forward(self, gradient: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         batch, rows = offsets.numel() - 1, len(self.weight)
-        bags = torch.arange(batch).repeat_interleave(offsets.diff())
-        counts = torch.zeros(rows * batch).index_add_(0, indices * batch + bags, torch.ones(indices.numel()))
+        bags = torch.arange(batch, device=offsets.device).repeat_interleave(offsets.diff())
+        ones = torch.ones_like(indices, dtype=torch.float32)
+        counts = ones.new_zeros(rows * batch).index_add_(0, indices * batch + bags, ones)
         total = counts.view(rows, batch) @ gradient.float()
         momentum = self.momentum + torch.linalg.vector_norm(total, dim=1).square() / total.shape[1]
         step = self.learning_rate * total / (momentum.sqrt() + self.eps).unsqueeze(1)

@@ -13,10 +13,11 @@ class ModelNew(nn.Module):
         self.eps = eps
 
     def forward(self, gradient: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-        bags = torch.arange(offsets.numel() - 1).repeat_interleave(offsets.diff())
+        bags = torch.arange(offsets.numel() - 1, device=offsets.device).repeat_interleave(offsets.diff())
         order = indices.argsort(stable=True)
         rows, runs = indices[order].unique_consecutive(return_inverse=True)
-        total = torch.zeros(len(rows), gradient.shape[1]).index_add_(0, runs, gradient.float()[bags[order]])
+        lookups = gradient.float()[bags[order]]
+        total = lookups.new_zeros(len(rows), gradient.shape[1]).index_add_(0, runs, lookups)
         output = torch.cat([self.weight, self.momentum.unsqueeze(1)], dim=1)
         momentum = self.momentum.float()[rows] + total.square().mean(dim=1)
         step = total * (self.learning_rate / (momentum.sqrt() + self.eps)).unsqueeze(1)
