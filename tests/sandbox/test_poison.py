@@ -24,8 +24,8 @@ def test_what_a_gpu_has_free_is_filled_and_nothing_more_is_taken(sizes: list[int
     reserved = torch.cuda.memory_reserved(device)
     with poisoned(device, PATTERN):
         found = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes]
-        assert all(bool((each == PATTERN).all()) for each in found)
     assert torch.cuda.memory_reserved(device) == reserved
+    assert all(bool((each == PATTERN).all()) for each in found)
 
 
 def test_what_a_cpu_hands_out_is_filled_and_no_longer_than_that() -> None:
