@@ -197,7 +197,7 @@ def _result(
             control=1.0,
             comparisons=comparisons,
             costs=None,
-            roofline=Roofline(4e12, 8e14, 8e12, 8.0, 0.8),
+            roofline=Roofline(4e12, 8e14, 8.0, 0.8, 8e12),
             block_us=[10.0] * 4,
             calls_per_block=5,
         )

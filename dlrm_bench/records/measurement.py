@@ -62,17 +62,18 @@ class Roofline(Record, frozen=True):
     Attributes:
         copy_bytes_per_second: of a large copy, bytes read and bytes written.
         flops_per_second: of a large bf16 matrix product.
-        gather_bytes_per_second: of table rows read at random out of the L2.
         floor_us: the largest of the compulsory bytes by the first, the operations by the second, and the algorithmic
-            bytes by the third.
+            bytes by `gather_bytes_per_second`.
         share: of that in the time measured.
+        gather_bytes_per_second: of table rows read at random out of the L2; records of before it was measured have
+            none, and a floor without it.
     """
 
     copy_bytes_per_second: float
     flops_per_second: float
-    gather_bytes_per_second: float
     floor_us: float
     share: float
+    gather_bytes_per_second: float | None = None
 
 
 class DeviceState(Record, frozen=True):

@@ -52,4 +52,5 @@ def roofline(costs: Costs, ceilings: Ceilings, median_us: float) -> Roofline:
     can be faster.
     """
     floor_us = max(least_us(costs, ceilings), 1e6 * costs.algorithmic_bytes / ceilings.gather_bytes_per_second)
-    return Roofline(*ceilings, floor_us, floor_us / median_us)
+    copy_rate, matrix_rate, gather_rate = ceilings
+    return Roofline(copy_rate, matrix_rate, floor_us, floor_us / median_us, gather_rate)
