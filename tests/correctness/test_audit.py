@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,7 @@ import torch
 from dlrm_bench.correctness.audit import AuditSettings, answer, audit, least_bytes, summarise
 from dlrm_bench.correctness.trivial import TOLERANCES, examine
 from dlrm_bench.problems import Problem, ProblemSet, load_problems
-from dlrm_bench.records import AuditRequest, AuditRow, Case, Precision, ProblemCard, Trivial, TrivialOutcome
+from dlrm_bench.records import Audit, AuditRequest, AuditRow, Case, Precision, ProblemCard, Trivial, TrivialOutcome
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
@@ -223,3 +224,24 @@ def test_the_summary_names_what_passes() -> None:
     assert summary.allclose == {"zeros": ["a", "b"], "mean": ["a"], "input": [], "stale": []}
     assert summary.judge == {"zeros": [], "mean": ["a"], "input": [], "stale": []}
     assert summary.reference_wrong == []
+
+
+def test_what_the_page_says_of_the_h200_is_in_the_records(root: Path) -> None:
+    records = root / "reference_traces" / "h200"
+    found = msgspec.json.decode((records / "audit.json").read_bytes(), type=Audit)
+    names = [row.problem for row in found.rows]
+    assert names == [problem.name for problem in PASSED_BY_ZEROS]
+    assert all(found.summary.allclose[output] == names for output in ("zeros", "mean", "stale"))
+    assert not any(found.summary.judge.values())
+    battery = Counter(
+        (line["test"].split("::")[1].split("[")[0], line["outcome"])
+        for line in map(msgspec.json.decode, (records / "battery.jsonl").read_bytes().splitlines())
+    )
+    mutants, honest, attacks = "test_a_mutant_is_rejected", "test_it_is_accepted", "test_it_does_not_get_through"
+    of = battery[attacks, "passed"] + battery[attacks, "failed"]
+    said = (
+        f"all {battery[mutants, 'passed']} mutants were rejected, all {battery[honest, 'passed']} honest variants "
+        f"accepted, and {battery[attacks, 'passed']} of {of} attacks"
+    )
+    assert battery[mutants, "failed"] == battery[honest, "failed"] == 0
+    assert said in " ".join((root / "docs" / "correctness.md").read_text().split())
