@@ -60,13 +60,15 @@ def command(
     )
     for problem in chosen:
         problem.overrides(settings.size)
-    rows = list(_with_progress(audit(chosen, settings), len(chosen)))
+    rows, interrupted = _until_interrupted(_with_progress(audit(chosen, settings), len(chosen)))
     summary = summarise(rows, settings.precision)
     if as_json:
         print_json(Audit(rows, summary))
     else:
         print_table(*audit_rows(rows), title="What passes torch.allclose / this judge")
         click.echo("\n".join(audit_lines(summary)))
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def _default_memory(device: Any) -> int:
@@ -75,6 +77,17 @@ def _default_memory(device: Any) -> int:
 
         return int(torch.cuda.get_device_properties(device).total_memory * 0.9)
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _until_interrupted(rows: Iterator[AuditRow]) -> tuple[list[AuditRow], bool]:
+    """Return the rows, and whether somebody lost patience: what has been audited by then is not lost."""
+    done: list[AuditRow] = []
+    try:
+        for row in rows:
+            done.append(row)
+    except KeyboardInterrupt:
+        return done, True
+    return done, False
 
 
 def _with_progress(rows: Iterator[AuditRow], total: int) -> Iterator[AuditRow]:

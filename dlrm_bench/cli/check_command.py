@@ -37,4 +37,7 @@ def command(problem: Problem, file: str, cases: tuple[str, ...], as_json: bool, 
         click.echo(f"{problem.name}: {verdict.status}" + (f" ({passed})" if verdict.correct else ""))
         for reason in verdict.reasons:
             click.echo(f"  {reason.message}")
+        if verdict.correct:
+            longest_first = sorted(verdict.spent, key=lambda each: -each.seconds)
+            click.echo("  " + ", ".join(f"{each.case} {each.seconds:.1f} s" for each in longest_first))
     return 0 if verdict.correct else 1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.oracle import Oracle
@@ -12,7 +13,7 @@ from dlrm_bench.correctness.probes import ON_EVERY_CASE, PROBES, unwritten
 from dlrm_bench.correctness.variations import VARIATIONS
 from dlrm_bench.errors import UnfitReferenceError
 from dlrm_bench.problems import DEFAULT_CASE, Problem
-from dlrm_bench.records import CaseMetrics, Precision, Reason, Size, Verdict, failure, status_of
+from dlrm_bench.records import CaseMetrics, CaseSeconds, Precision, Reason, Size, Verdict, failure, status_of
 from dlrm_bench.sandbox.child import Child, SubmissionFailedError
 
 DEFAULT_TRIALS = 3
@@ -47,13 +48,15 @@ def judge(
     start = time.monotonic()
     reasons: list[Reason] = []
     metrics: list[CaseMetrics] = []
+    spent: list[CaseSeconds] = []
     ended: Reason | None = None
     case = DEFAULT_CASE
     try:
         for case in cases or problem.cases:
             oracle = Oracle(problem, size, case, precision, child.device)
             try:
-                _judge_case(Bench(child, case), oracle, precision, reasons, metrics)
+                with _noted(spent, case):
+                    _judge_case(Bench(child, case), oracle, precision, reasons, metrics)
             except UnfitReferenceError as error:
                 if case in VARIATIONS:
                     continue
@@ -64,7 +67,16 @@ def judge(
         ended = failure(error.status, f"{error.message}, on case {case}", case)
         reasons.append(ended)
     status = status_of(ended or reasons[0]) if reasons else "correct"
-    return Verdict(status, not reasons, reasons, metrics, time.monotonic() - start)
+    return Verdict(status, not reasons, reasons, metrics, time.monotonic() - start, spent)
+
+
+@contextlib.contextmanager
+def _noted(spent: list[CaseSeconds], case: str) -> Iterator[None]:
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        spent.append(CaseSeconds(case, time.monotonic() - start))
 
 
 def _judge_case(

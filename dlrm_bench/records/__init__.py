@@ -59,6 +59,7 @@ from dlrm_bench.records.trace import (
 from dlrm_bench.records.verdict import (
     FAILURES,
     CaseMetrics,
+    CaseSeconds,
     Check,
     Failure,
     Metrics,
@@ -86,6 +87,7 @@ __all__ = [
     "Bound",
     "Case",
     "CaseMetrics",
+    "CaseSeconds",
     "Cheating",
     "Check",
     "ClassShare",

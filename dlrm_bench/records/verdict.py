@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+import msgspec
+
 from dlrm_bench.records.base import Record
 
 Failure = Literal["compile_error", "runtime_error", "timeout", "crash", "out_of_memory", "unsupported"]
@@ -86,6 +88,13 @@ class CaseMetrics(Record, frozen=True):
     thresholds: Metrics
 
 
+class CaseSeconds(Record, frozen=True):
+    """How long judging one case took: the oracle's inputs and answers, and the submission's calls."""
+
+    case: str
+    seconds: float
+
+
 class Verdict(Record, frozen=True):
     """What the judge says of one submission.
 
@@ -95,6 +104,7 @@ class Verdict(Record, frozen=True):
         reasons: why not; empty when correct.
         metrics: one entry a trial that was run to its end.
         seconds: how long judging took, without the start of the child.
+        spent: that time by case, as far as it came.
     """
 
     status: Status
@@ -102,3 +112,4 @@ class Verdict(Record, frozen=True):
     reasons: list[Reason]
     metrics: list[CaseMetrics]
     seconds: float
+    spent: list[CaseSeconds] = msgspec.field(default_factory=list)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ import msgspec
 import pytest
 import torch
 
+from dlrm_bench.correctness.audit import AuditSettings, audit
+from dlrm_bench.problems import Problem
 from dlrm_bench.records import Audit, AuditRow, TrivialOutcome
 from dlrm_bench.report.text import audit_lines, audit_rows
 
@@ -34,6 +36,19 @@ def test_the_table_has_a_row_a_problem_and_the_summary_follows(cli: Call) -> Non
     assert (called.code, called.err) == (0, "")
     assert "7 DotInteraction" in called.out
     assert "\naudited 1 in fp32, skipped 0\n" in called.out
+
+
+def test_an_interruption_loses_nothing_that_is_done(
+    cli: Call, kernelbench: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(problems: Sequence[Problem], settings: AuditSettings) -> Iterator[AuditRow]:
+        yield from audit(problems[:1], settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dlrm_bench.correctness.audit.audit", impatient)
+    called = cli("audit", f"{kernelbench}:37,39", "--precision", "bf16", "--device", "cpu", "--json")
+    assert (called.code, called.err) == (130, "interrupted\n")
+    assert [row.problem_id for row in msgspec.json.decode(called.out, type=Audit).rows] == [37]
 
 
 @pytest.mark.parametrize(

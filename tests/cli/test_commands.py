@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,15 @@ def test_check_judges_a_submission(
     assert {"status", "correct", "reasons", "metrics"} <= set(called.json)
     assert bool(verdict.reasons) == (code == 1)
     assert {each.case for each in verdict.metrics} == {"default", "all_empty"}
+    assert [each.case for each in verdict.spent] == ["default", "all_empty"]
+    assert 0 < sum(each.seconds for each in verdict.spent) <= verdict.seconds
+
+
+@pytest.mark.slow
+def test_check_says_where_the_time_went(python: Call) -> None:
+    called = python("-m", "dlrm_bench", "check", 11, "baseline:eager", "--device", "cpu", "--case", "default")
+    assert called.code == 0
+    assert re.search(r"JaggedToPadded: correct \(3 trials in \d+\.\d s\)\n  default \d+\.\d s\n", called.out)
 
 
 @pytest.mark.slow

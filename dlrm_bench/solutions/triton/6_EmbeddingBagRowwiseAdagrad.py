@@ -1,4 +1,4 @@
-"""Row-wise Adagrad on an embedding bag's table: a counting sort of the lookups by row, then one walk over the table.
+"""Row-wise Adagrad on an embedding bag's table: a counting sort of the lookups by row, then one pass over the table.
 
 Memory bounds it. At full size the table of 67 MB is read and written, and the gradient of 17 MB and the indices of 10
 MB are read (bfloat16): 162 MB, 38 microseconds at 4.24 TB/s. On top of that each of 1.25 million lookups fetches a
