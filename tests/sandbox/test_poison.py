@@ -32,5 +32,7 @@ def test_what_a_cpu_hands_out_is_filled_and_no_longer_than_that() -> None:
     with poisoned(torch.device("cpu"), PATTERN):
         found = torch.empty(5_000_000, dtype=torch.uint8)
         assert bool((found == PATTERN).all())
+    # What it is handed out with next must not be what it held when it was given back.
+    found.zero_()
     del found
     assert not bool((torch.empty(5_000_000, dtype=torch.uint8) == PATTERN).all())
