@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -45,6 +46,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Started in the background of a script, the tests and all that they start would be deaf to an interruption.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     path: Path | None = config.getoption("--record")
     if path is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(path))

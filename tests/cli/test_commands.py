@@ -321,6 +321,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
 def test_a_problem_that_does_not_fit_this_machine_is_said_so(python: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "level1").mkdir()
     (tmp_path / "level1" / "1_Huge.py").write_text(HUGE)

@@ -96,6 +96,7 @@ def test_half_the_time_is_a_win_of_two(device: str) -> None:
     assert speedup == pytest.approx(2, rel=0.15)
 
 
+@pytest.mark.slow
 @on_both
 def test_twice_the_time_is_a_loss(device: str) -> None:
     measurement, speedup = timed("wait(x, 4.0)\nreturn x * 2", device)
@@ -103,12 +104,14 @@ def test_twice_the_time_is_a_loss(device: str) -> None:
     assert speedup == pytest.approx(0.5, rel=0.15)
 
 
+@pytest.mark.slow
 @on_both
 def test_a_time_of_two_kinds_counts_as_its_mean(device: str) -> None:
     _, speedup = timed("wait(x, 0.5 if self.calls % 2 else 3.5)\nreturn x * 2", device)
     assert speedup == pytest.approx(1, rel=0.25)
 
 
+@pytest.mark.slow
 @on_both
 def test_next_to_no_work_is_measured(device: str) -> None:
     measurement, speedup = timed("return x * 2", device)
