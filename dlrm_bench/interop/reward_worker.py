@@ -111,7 +111,7 @@ def _turn(settings: Settings) -> Iterator[None]:
 
 
 def _end(*_: object) -> None:
-    # Once: a second one, while children are being ended, would leave one of them stopped for good.
+    # Once: a second one, while children are being ended, would leave the folders of those that are not ended yet.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit()
 

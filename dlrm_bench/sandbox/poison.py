@@ -14,6 +14,7 @@ import torch
 
 M_PERTURB = -6
 MOST_SMALL_BYTES = 1 << 20
+"""Of what torch's caching allocator calls a small allocation; larger ones have segments of their own."""
 _LIBC = ctypes.CDLL(None)
 _snapshot = torch.cuda.memory_snapshot
 _empty = torch.empty
@@ -50,7 +51,7 @@ def _fill_free_blocks(device: torch.device, pattern: int) -> None:
 def _free_blocks(device: torch.device) -> Iterator[int]:
     """Return sizes which, asked for, are served from what torch holds free."""
     for segment in _snapshot():  # type: ignore[no-untyped-call]
-        # Nothing above this size is served from a segment for small allocations, however much of it is free.
+        # However much of a segment for small allocations is free, nothing larger than they are is served from it.
         most = MOST_SMALL_BYTES if segment["segment_type"] == "small" else segment["total_size"]
         free = (block["size"] for block in segment["blocks"] if block["state"] == "inactive")
         if segment["device"] == device.index:

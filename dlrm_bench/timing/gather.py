@@ -9,7 +9,7 @@ import triton.language as tl
 from dlrm_bench.timing.device import times_of
 
 ROW_WORDS = 32
-"""256 bytes, the row of 128 columns in half precision; from 64 to 512 bytes the rate differs by a tenth."""
+"""256 bytes: a row of 128 columns in half precision."""
 MOST_ROWS = 1 << 16
 """16 MiB, or half of the L2 where that is less."""
 LOOKUPS = 1 << 21
