@@ -5,8 +5,9 @@ submission -> sandbox <-> judge -> clock -> Result
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -15,7 +16,7 @@ import torch
 from dlrm_bench.correctness.judge import judge
 from dlrm_bench.environment import describe
 from dlrm_bench.errors import UnfitReferenceError
-from dlrm_bench.lineup import Lineup
+from dlrm_bench.lineup import Entrance, Lineup
 from dlrm_bench.problems import Problem
 from dlrm_bench.records import Effort, Measurement, Reason, Result, Verdict, failure, status_of
 from dlrm_bench.sandbox.child import Child, ChildPool, SubmissionFailedError
@@ -68,7 +69,7 @@ class Evaluator:
         """Judge a submission and, if it is correct, time it; its baselines compile while it is judged."""
         child = self._pool.take()
         try:
-            verdict, measurement = self._judge_and_time(child, submission, self._settings.effort)
+            verdict, measurement = self._judge_and_time(child, submission)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -84,36 +85,51 @@ class Evaluator:
         self.prepare([])
         self._headers.close()
 
-    def _judge_and_time(
-        self, child: Child, submission: Submission, effort: Effort | None
-    ) -> tuple[Verdict, Measurement | None]:
-        if effort is not None and submission.problem.hash not in self._lineups:
-            self.prepare([submission.problem])
-        verdict = self._judge(child, submission)
-        child.close()
-        if not verdict.correct or effort is None:
-            return verdict, None
-        return self._time(submission, verdict, effort)
+    def _judge_and_time(self, child: Child, submission: Submission) -> tuple[Verdict, Measurement | None]:
+        if self._settings.effort is None:
+            return self._judge(child, submission), None
+        lineup = self._lineup_of(submission.problem)
+        if lineup is None:
+            verdict = self._judge(child, submission)
+            unfit = f"{submission.problem.name} cannot be timed: its reference is unfit for some inputs"
+            reason = failure("unsupported", unfit, self._settings.timed_case) if verdict.correct else None
+            return _unless(reason, verdict), None
+        # It is timed in fresh children: one that has been judged may have compiled other kernels than it would have.
+        with contextlib.closing(lineup.entrance(submission)) as entrance:
+            verdict = self._judge(child, submission, entrance.begin)
+            child.close()
+            if not verdict.correct:
+                return verdict, None
+            return self._time(lineup, entrance, verdict, self._settings.effort)
 
-    def _judge(self, child: Child, submission: Submission) -> Verdict:
+    def _lineup_of(self, problem: Problem) -> Lineup | None:
+        if problem.hash not in self._lineups:
+            self.prepare([problem])
+        return self._lineups.get(problem.hash)
+
+    def _judge(self, child: Child, submission: Submission, likely: Callable[[], None] = lambda: None) -> Verdict:
         try:
             child.load(submission.source)
         except SubmissionFailedError as error:
             return Verdict(error.status, False, [failure(error.status, error.message)], [], 0.0)
         settings = self._settings
-        return judge(child, submission.problem, size=settings.size, precision=settings.precision, cases=settings.cases)
+        return judge(
+            child,
+            submission.problem,
+            size=settings.size,
+            precision=settings.precision,
+            cases=settings.cases,
+            likely=likely,
+        )
 
-    def _time(self, submission: Submission, verdict: Verdict, effort: Effort) -> tuple[Verdict, Measurement | None]:
-        """Time it in fresh children: one that has been judged may have compiled other kernels than it would have."""
-        lineup = self._lineups.get(submission.problem.hash)
-        if lineup is None:
-            unfit = f"{submission.problem.name} cannot be timed: its reference is unfit for some inputs"
-            return _unless(failure("unsupported", unfit, self._settings.timed_case), verdict), None
-        with lineup.entered(submission) as contestants:
-            for each in self._lineups.values():
-                each.wait()
-            self._pool.settle()
-            reason, timed = lineup.time(contestants, effort, self._ceilings)
+    def _time(
+        self, lineup: Lineup, entrance: Entrance, verdict: Verdict, effort: Effort
+    ) -> tuple[Verdict, Measurement | None]:
+        contestants = entrance.contestants()
+        for each in self._lineups.values():
+            each.wait()
+        self._pool.settle()
+        reason, timed = lineup.time(contestants, effort, self._ceilings)
         return _unless(reason, verdict), timed
 
     @cached_property

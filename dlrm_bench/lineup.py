@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import msgspec
@@ -23,6 +22,41 @@ from dlrm_bench.timing.contestant import Contestant
 from dlrm_bench.timing.race import Race
 from dlrm_bench.timing.roofline import Ceilings
 from dlrm_bench.timing.telemetry import open_sensors
+
+
+class Entrance:
+    """A submission's way to the clock: two children of its own, itself and its control, judged and warmed up.
+
+    They get ready in threads, beside whatever else goes on, from `begin` on.
+    """
+
+    def __init__(self, contestant: Callable[[], Contestant], enter: Callable[[Contestant], Future[None]]) -> None:
+        self._contestant = contestant
+        self._enter = enter
+        self._contestants: list[Contestant] = []
+        self._entering: list[Future[None]] = []
+
+    def begin(self) -> None:
+        """Have the two children get ready."""
+        self._contestants = [self._contestant(), self._contestant()]
+        self._entering = [self._enter(each) for each in self._contestants]
+
+    def contestants(self) -> tuple[Contestant, Contestant]:
+        """Return the two, ready; what went wrong is their `reason`."""
+        if not self._contestants:
+            self.begin()
+        for entering in self._entering:
+            entering.result()
+        submission, control = self._contestants
+        return submission, control
+
+    def close(self) -> None:
+        """End the children."""
+        for each in self._contestants:
+            each.bench.child.kill()
+        wait(self._entering)
+        for each in self._contestants:
+            each.bench.child.close()
 
 
 class Lineup:
@@ -55,17 +89,9 @@ class Lineup:
             if each.reason is None:
                 self._headers.keep(each.bench.child.workspace)
 
-    @contextlib.contextmanager
-    def entered(self, entry: Submission) -> Iterator[tuple[Contestant, Contestant]]:
-        """Load a submission into two children, judged and warmed up: itself, and its control."""
-        contestants = self._contestant(entry), self._contestant(entry)
-        try:
-            for _ in self._threads.map(self._enter, contestants, (entry, entry)):
-                pass
-            yield contestants
-        finally:
-            for each in contestants:
-                each.bench.child.close()
+    def entrance(self, entry: Submission) -> Entrance:
+        """Return the way of a submission to the clock."""
+        return Entrance(lambda: self._contestant(entry), lambda each: self._threads.submit(self._enter, each, entry))
 
     def time(
         self, contestants: tuple[Contestant, Contestant], effort: Effort, ceilings: Ceilings | None

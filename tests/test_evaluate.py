@@ -10,7 +10,9 @@ import torch
 
 from dlrm_bench.engines.local import run_all
 from dlrm_bench.evaluate import Evaluator, Settings
+from dlrm_bench.lineup import Entrance
 from dlrm_bench.problems import Problem
+from dlrm_bench.sandbox.child import Child, ChildPool
 from dlrm_bench.submissions import Submission
 
 SECONDS = 100
@@ -46,6 +48,22 @@ class ModelNew(nn.Module):
     def forward(self, x):
         return x * 3
 """
+RIGHT_ONCE = """
+from torch import nn
+
+built = 0
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        global built
+        built += 1
+
+    def forward(self, x):
+        return x * (1 + built)
+"""
+"""The judge builds a model for each case."""
 
 
 def test_a_wrong_submission_waits_for_no_baseline() -> None:
@@ -54,6 +72,32 @@ def test_a_wrong_submission_waits_for_no_baseline() -> None:
     with closing(Evaluator(settings, spares=0)) as evaluator:
         assert evaluator.evaluate(Submission("wrong", Problem(1, "Slow", CODE), WRONG)).status == "incorrect"
     assert time.monotonic() - start < SECONDS / 2
+
+
+@pytest.mark.parametrize(("factor", "children"), [(2, 4), (3, 2)], ids=["right", "wrong"])
+def test_only_what_passes_the_default_case_takes_children_for_the_clock(
+    monkeypatch: pytest.MonkeyPatch, factor: int, children: int
+) -> None:
+    taken: list[Child] = []
+    take = ChildPool.take
+    monkeypatch.setattr(ChildPool, "take", lambda pool: taken.append(take(pool)) or taken[-1])
+    settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
+    entry = Submission("mine", Problem(1, "Plain", PLAIN), WRONG.replace("x * 3", f"x * {factor}"))
+    with closing(Evaluator(settings, spares=0)) as evaluator:
+        assert evaluator.evaluate(entry).correct == (factor == 2)
+    assert len(taken) == children
+    assert not any(each.workspace.exists() for each in taken)
+
+
+def test_what_is_wrong_on_a_later_case_leaves_nothing_of_its_way_to_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Entrance] = []
+    begin = Entrance.begin
+    monkeypatch.setattr(Entrance, "begin", lambda entrance: (begun.append(entrance), begin(entrance))[1])
+    settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
+    with closing(Evaluator(settings, spares=0)) as evaluator:
+        assert evaluator.evaluate(Submission("mine", Problem(1, "Plain", PLAIN), RIGHT_ONCE)).status == "incorrect"
+    [entrance] = begun
+    assert not any(each.bench.child.workspace.exists() for each in entrance._contestants)
 
 
 @pytest.mark.slow

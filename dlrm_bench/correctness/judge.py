@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.oracle import Oracle
@@ -32,6 +32,7 @@ def judge(
     size: Size,
     precision: Precision,
     cases: Iterable[str] | None = None,
+    likely: Callable[[], None] = lambda: None,
 ) -> Verdict:
     """Judge the submission that a child has loaded.
 
@@ -41,6 +42,7 @@ def judge(
         size: which size of the problem.
         precision: dtype of weights and floating inputs.
         cases: which cases; all of them if left out.
+        likely: called when the default case is passed: most submissions that are wrong are wrong there.
 
     Returns:
         The verdict. Whatever the submission does ends up in it; it raises nothing of the submission's.
@@ -57,6 +59,8 @@ def judge(
             try:
                 with _noted(spent, case):
                     _judge_case(Bench(child, case), oracle, precision, reasons, metrics)
+                if case == DEFAULT_CASE and not reasons:
+                    likely()
             except UnfitReferenceError as error:
                 if case in VARIATIONS:
                     continue

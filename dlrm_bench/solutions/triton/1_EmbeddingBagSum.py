@@ -1,109 +1,171 @@
-"""Embedding bag, sum: one launch, every program streams an equal share of lookups and bags.
+"""Embedding bag, sum: every program streams an equal share of lookups and bags, and what is cut is joined at the end.
 
-Memory bounds it. At full size 2.5 million lookups of 256 bytes (bfloat16) carry 640 MB from L2 and L1 to the SMs, and
-the distinct rows, the output and the indices carry about 0.2 GB from and to device memory: 50 microseconds at
-4.24 TB/s.
+The caches bound it. At full size 2.5 million lookups of 256 bytes (bfloat16) carry 640 MB from L2 and L1 to the SMs.
+An H200 takes 66 microseconds to read these rows in this order and to do nothing else; rows of 256 bytes at random out
+of L2 come at 8.3 TB/s. The distinct rows, the output and the indices, 0.2 GB from and to device memory, would take 50.
 
-A program is one warp. It finds its run of bags by a search in `offsets`, and as consecutive bags are consecutive in
-`indices`, it streams their lookups without a stop at the bags' ends: it asks for the rows of UNROLL lookups and the
-indices of the next UNROLL before the first row is needed, then adds the rows up one by one and stores the total
-wherever a bag ends. No lane waits for a longer bag of a neighbour, and an empty or short bag costs a store.
+A bag counts as much as a lookup, and a share is the same number of both, to the letter, so that the longest bag holds
+up nobody. There are as many shares as warps that the GPU holds at once, and all of them end at about the same time. A
+program is one warp. It finds its bags by a search in `offsets`, and as consecutive bags are consecutive in `indices`,
+it streams their lookups without a stop at the bags' ends: it asks for the rows of UNROLL lookups and the indices of the
+next UNROLL before the first row is needed, then adds the rows up one by one and stores the total wherever a bag ends.
+The sums of a bag that a share cuts go to a buffer. A second launch, which waits on the GPU for the end of the first,
+adds them up.
 """
 
 import torch
 import triton
 import triton.language as tl
 from torch import nn
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-# Lookups and bags of one program.
-SHARE = 512
 # Rows that a program has under way, at most 16.
-UNROLL = 16
-MOST_COLUMNS = 256
-MAX_REGISTERS = None
+UNROLL = 8
+# With so many registers a thread, an SM holds as many warps as it can hold blocks.
+MAX_REGISTERS = 64
+WARPS_PER_SM = 32
+MOST_COLUMNS = 128
 # Bags that the search looks at in one round.
 PROBES = 128
-# Less work than this, in lookups and bags, is done in tiles: there would be too few programs of the other kind.
-FEWEST_STREAMED = 32_768
+# Shares of one program of the second launch, and pieces of a bag that it has under way.
+JOINED = 4
+PIECES = 4
+# Less work than this, in lookups and bags, is done in tiles, by one launch that does not search.
+FEWEST_STREAMED = 131_072
 TILE_BAGS = 8
 TILE_ROWS = 4
 TILE_WARPS = 4
-# Bags of this mean length have a program of their own, which reads LONG_ROWS rows at a time.
+# There bags of this mean length have a program of their own, which reads LONG_ROWS rows at a time.
 LONG = 1024
 LONG_ROWS = 64
 LONG_WARPS = 8
 
 
 @triton.jit
-def first_bag(offsets, bags, key, PROBES: tl.constexpr):
-    """Return the first bag b with offsets[b] + b >= key."""
-    low = 0
-    high = bags
+def first_bag(offsets, low, high, position, PROBES: tl.constexpr):
+    """Return the first bag of low..high that ends at a position or after it, or high."""
     while low < high:
         stride = (high - low + PROBES - 1) // PROBES
         probe = low + tl.arange(0, PROBES) * stride
-        before = tl.load(offsets + probe, mask=probe < high, other=key) + probe < key
+        before = tl.load(offsets + probe + 1, mask=probe < high, other=position) + probe < position
         count = tl.sum(before.to(tl.int32))
         high = tl.minimum(low + count * stride, high)
         low = tl.where(count > 0, low + (count - 1) * stride + 1, high)
     return low
 
 
-@triton.jit(do_not_specialize=["bags"])
-def sum_bags(
+@triton.jit(do_not_specialize=["bags", "lookups", "share"])
+def sum_shares(
     weight,
     indices,
     offsets,
     output,
+    pieces,
+    cuts,
     bags,
+    lookups,
+    share,
     DIM: tl.constexpr,
     BLOCK: tl.constexpr,
-    SHARE: tl.constexpr,
     UNROLL: tl.constexpr,
     PROBES: tl.constexpr,
+    PDL: tl.constexpr,
 ):
-    """Sum BLOCK columns of the rows of each bag in a share of the bags."""
+    """Sum BLOCK columns of the rows of each bag, or piece of a bag, in a share.
+
+    All lookups and ends of bags stand in one line: the lookups of bag 0, its end, the lookups of bag 1, and so on. A
+    share is `share` positions of it. Row 2p of `pieces` is for the bag that was opened before share p, row 2p + 1 for
+    the bag that p opens and a later share closes, whose number is `cuts[p]`, or -1 if there is none.
+    """
     LOOKUPS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)[:UNROLL]
     # Beyond every lookup of the share: no bag ends there.
     NEVER: tl.constexpr = 1 << 30
+    if PDL:
+        gdc_launch_dependents()
+    program = tl.program_id(0)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     # Columns beyond the row are neither read nor stored, and whole blocks need no mask.
     inside = None if DIM % BLOCK == 0 else column < DIM
+    table = weight + column
+    piece = pieces + 2 * program.to(tl.int64) * DIM + column
 
-    # A bag counts as much as a lookup, so that a share holds SHARE bags at most.
-    key = tl.program_id(0).to(tl.int64) * SHARE
-    bag = first_bag(offsets, bags, key, PROBES)
-    follower = bag + tl.arange(0, SHARE)
-    following = tl.load(offsets + follower, mask=follower < bags, other=key + SHARE) + follower < key + SHARE
-    last = bag + tl.sum(following.to(tl.int32))
-    if bag < last:
-        start = tl.load(offsets + bag)
-        limit = tl.load(offsets + last)
-        end = tl.load(offsets + bag + 1)
-        next_end = tl.load(offsets + bag + 2, mask=bag + 2 <= last, other=limit + NEVER)
-        table = weight + column
-        lookup = indices + start
-        remaining = (limit - start).to(tl.int32)
-        # How far ahead of the current step the current bag ends.
-        ahead = (end - start).to(tl.int32)
-        row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
-        total = tl.zeros([BLOCK], tl.float32)
-        while bag < last:
-            # Beyond the last lookup row 0 is read, and added to no bag.
-            rows = [tl.load(table + one * DIM, mask=inside) for one in row]
-            lookup += UNROLL
-            remaining -= UNROLL
-            row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
-            for step in tl.static_range(UNROLL):
-                while ahead == step:
+    position = program.to(tl.int64) * share
+    bag = first_bag(offsets, tl.full([], 0, tl.int32), bags, position, PROBES)
+    last = first_bag(offsets, bag, tl.minimum(bag + share, bags), position + share, PROBES)
+    start = position - bag
+    limit = tl.minimum(position + share - last, lookups)
+    opened_before = tl.load(offsets + bag) < start
+    closed_later = (last < bags) & ((tl.load(offsets + last) < limit) | (opened_before & (last == bag)))
+    head = tl.where(opened_before, bag, -1)
+    stop = last + closed_later.to(tl.int32)
+    tl.store(cuts + program, tl.where(closed_later & (last != head), last, -1))
+
+    # From here on lookups are counted from `start`.
+    lookup = indices + 2 * start
+    remaining = (limit - start).to(tl.int32)
+    end = (tl.minimum(tl.load(offsets + bag + 1), limit) - start).to(tl.int32)
+    next_end = (tl.minimum(tl.load(offsets + bag + 2, mask=bag + 2 <= stop, other=0), limit) - start).to(tl.int32)
+    # How far ahead of the current step the current bag ends.
+    ahead = end
+    row = [tl.load(lookup + 2 * each, mask=each < remaining, other=0) for each in LOOKUPS]
+    total = tl.zeros([BLOCK], tl.float32)
+    while bag < stop:
+        # Beyond the last lookup row 0 is read, and added to no bag.
+        rows = [tl.load(table + one.to(tl.int64) * DIM, mask=inside) for one in row]
+        lookup += 2 * UNROLL
+        remaining -= UNROLL
+        row = [tl.load(lookup + 2 * each, mask=each < remaining, other=0) for each in LOOKUPS]
+        for step in tl.static_range(UNROLL):
+            while ahead == step:
+                # Only the first and the last bag of a share can be cut.
+                if (bag == head) | (bag == last):
+                    tl.store(tl.where(bag == head, piece, piece + DIM), total, mask=inside)
+                else:
                     tl.store(output + bag.to(tl.int64) * DIM + column, total.to(output.dtype.element_ty), mask=inside)
-                    total = tl.zeros([BLOCK], tl.float32)
-                    bag += 1
-                    ahead += (next_end - end).to(tl.int32)
-                    end = next_end
-                    next_end = tl.load(offsets + bag + 2, mask=bag + 2 <= last, other=limit + NEVER)
-                total += rows[step].to(tl.float32)
-            ahead -= UNROLL
+                total = tl.zeros([BLOCK], tl.float32)
+                bag += 1
+                ahead += tl.where(bag < stop, next_end - end, NEVER)
+                end = next_end
+                following = tl.load(offsets + bag + 2, mask=bag + 2 <= stop, other=0)
+                next_end = (tl.minimum(following, limit) - start).to(tl.int32)
+            total += rows[step].to(tl.float32)
+        ahead -= UNROLL
+
+
+@triton.jit(do_not_specialize=["shares", "share"])
+def join_pieces(
+    pieces,
+    cuts,
+    offsets,
+    output,
+    shares,
+    share,
+    DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+    JOINED: tl.constexpr,
+    PIECES: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    """Add up BLOCK columns of the pieces of the bags that JOINED shares open and do not close."""
+    opening = tl.program_id(0).to(tl.int64) * JOINED + tl.arange(0, JOINED)[:, None]
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    # The last share leaves no bag open.
+    there = opening < shares - 1
+    inside = column < DIM
+    if PDL:
+        gdc_wait()
+    bag = tl.load(cuts + opening, mask=there, other=-1)
+    # A bag that is cut has two pieces at least, which lie side by side.
+    piece = pieces + (2 * opening + 1) * DIM + column
+    total = tl.load(piece, mask=there & inside, other=0.0) + tl.load(piece + DIM, mask=there & inside, other=0.0)
+    end = tl.load(offsets + bag + 1, mask=bag >= 0, other=0) + bag
+    opening += 2
+    while tl.max(end - opening * share) >= 0:
+        for one in tl.static_range(PIECES):
+            mask = ((opening + one) * share <= end) & inside
+            total += tl.load(pieces + 2 * (opening + one) * DIM + column, mask=mask, other=0.0)
+        opening += PIECES
+    tl.store(output + bag.to(tl.int64) * DIM + column, total.to(output.dtype.element_ty), mask=(bag >= 0) & inside)
 
 
 @triton.jit(do_not_specialize=["bags"])
@@ -145,19 +207,35 @@ class ModelNew(nn.Module):
         bags, dim = offsets.numel() - 1, self.weight.shape[1]
         output = self.weight.new_empty(bags, dim)
         work = indices.numel() + bags
+        if work == 0:
+            return output
         block = min(MOST_COLUMNS, triton.next_power_of_2(dim))
         blocks = triton.cdiv(dim, block)
-        long = indices.numel() > LONG * bags
-        if long or 0 < work < FEWEST_STREAMED:
+        if work < FEWEST_STREAMED:
+            long = indices.numel() > LONG * bags
             tile_bags, tile_rows, warps = (1, LONG_ROWS, LONG_WARPS) if long else (TILE_BAGS, TILE_ROWS, TILE_WARPS)
             sum_tile[triton.cdiv(bags, tile_bags), blocks](
                 self.weight, indices, offsets, output, bags,
                 DIM=dim, BLOCK=block, BAGS=tile_bags, ROWS=tile_rows, num_warps=warps,
             )  # fmt: skip
-        elif work:
-            sum_bags[triton.cdiv(work, SHARE), blocks](
-                self.weight, indices, offsets, output, bags,
-                DIM=dim, BLOCK=block, SHARE=SHARE, UNROLL=UNROLL, PROBES=PROBES,
-                num_warps=1, maxnreg=MAX_REGISTERS,
+            return output
+        gpu = torch.cuda.get_device_properties(self.weight.device) if self.weight.is_cuda else None
+        at_once = WARPS_PER_SM * (gpu.multi_processor_count if gpu else 1)
+        # From Hopper on a kernel's programs can be on their way before the kernel that they wait for ends.
+        pdl = gpu is not None and gpu.major >= 9
+        share = triton.cdiv(work * blocks, at_once)
+        shares = triton.cdiv(work, share)
+        pieces = self.weight.new_empty(2 * shares, dim, dtype=torch.float32)
+        cuts = torch.empty(shares, dtype=torch.int32, device=self.weight.device)
+        # The halves of the indices, the low one first: no table has 2^32 rows, and registers are dear.
+        sum_shares[shares, blocks](
+            self.weight, indices.view(torch.uint32), offsets, output, pieces, cuts, bags, indices.numel(), share,
+            DIM=dim, BLOCK=block, UNROLL=UNROLL, PROBES=PROBES, PDL=pdl, num_warps=1, maxnreg=MAX_REGISTERS,
+        )  # fmt: skip
+        if shares > 1:
+            join_pieces[triton.cdiv(shares - 1, JOINED), blocks](
+                pieces, cuts, offsets, output, shares, share,
+                DIM=dim, BLOCK=block, JOINED=JOINED, PIECES=PIECES, PDL=pdl, num_warps=JOINED,
+                **({"launch_pdl": True} if pdl else {}),
             )  # fmt: skip
         return output

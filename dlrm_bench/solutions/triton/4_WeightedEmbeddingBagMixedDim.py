@@ -1,14 +1,24 @@
-"""Weighted embedding bags of mixed widths: one launch, every program streams an equal share of lookups and bags.
+"""Weighted embedding bags of mixed widths: one launch, 16 bags a program, summed by products on the tensor cores.
 
 Memory bounds it. At full size 2.5 million lookups of 240 bytes on average (bfloat16) carry 600 MB from L2 and L1 to the
 SMs, and the output of 31 MB, the indices, the weights of the lookups and the distinct rows carry about 0.25 GB from and
-to device memory: 60 microseconds at 4.24 TB/s.
+to device memory: 60 microseconds at 4.24 TB/s. On an H200 reading the rows takes 69 microseconds, if nothing is done
+with them.
 
-A program is one warp. It finds its run of bags by a search in `offsets`, and as consecutive bags are consecutive in
-`indices`, it streams their lookups without a stop at the bags' ends: it asks for the rows of UNROLL lookups and the
-indices and weights of the next UNROLL before the first row is needed, then adds the rows up one by one and stores the
-total wherever a bag ends, straight into the table's columns of the output. A small tensor tells where each table lies.
-The kernel holds one copy of this loop for each distinct width, so that every table has addresses known to the compiler.
+A program has BAGS bags of one table, and up to 128 of its columns. As consecutive bags are consecutive in `indices`, it
+streams their lookups without a stop at the bags' ends, some kilobytes of rows at a time, and copies the rows of the
+next steps to shared memory meanwhile. A step is one product: a matrix with a line a bag, which holds the weights of the
+bag's own lookups and zeros elsewhere, times the rows. In float32, which the tensor cores would round, the same product
+is made of ordinary multiplications and additions.
+
+Zero times a row that is not finite is no number, so that such a row would spoil the other bags of the program. If any
+sum is not finite, the program therefore takes its bags again, one by one.
+
+A small tensor tells where the blocks of columns lie, those of the widest tables first, which take the longest. The
+kernel holds one copy of the loop for each distinct width, so that addresses are known to the compiler.
+
+No bag is divided. A giant one keeps its program busy for long, with STAGES - 1 steps of rows under way, and the other
+bags of that program are stored when it is done. No other program waits for it.
 """
 
 import torch
@@ -16,113 +26,146 @@ import triton
 import triton.language as tl
 from torch import nn
 
-# Lookups and bags of one program.
-SHARE = 256
-# Rows that a program has under way: as many as hold this many bytes, within bounds (16 at most).
-BYTES_UNDER_WAY = 2048
-FEWEST_ROWS = 4
-MOST_ROWS = 8
-MOST_COLUMNS = 256
-MAX_REGISTERS = None
-# Bags that the search looks at in one round.
-PROBES = 128
-# Less work than this, in lookups and bags, is done in tiles: there would be too few programs of the other kind.
-FEWEST_STREAMED = 32_768
-TILE_BAGS = 8
-TILE_ROWS = 4
-TILE_WARPS = 4
-# Bags of this mean length have a program of their own, which reads LONG_ROWS rows at a time.
-LONG = 1024
-LONG_ROWS = 64
-LONG_WARPS = 8
+# The least that a matrix product takes.
+BAGS = 16
+MOST_COLUMNS = 128
+FEWEST_COLUMNS = 16
+# Rows of a step: as many as hold this many bytes, within bounds.
+BYTES_A_STEP = 8192
+FEWEST_LOOKUPS = 16
+MOST_LOOKUPS = 128
+# Steps under way, the one being multiplied included.
+STAGES = 5
+# Rows that are not whole vectors of 16 bytes are read number by number, which is much code: few steps, and small ones.
+FEWEST_STAGES = 2
+WARPS = 2
+# Rows added up at once where bags are taken one by one.
+ROWS = 16
 
 
 @triton.jit
-def first_bag(offsets, bags, key, PROBES: tl.constexpr):
-    """Return the first bag b with offsets[b] + b >= key."""
-    low = 0
-    high = bags
-    while low < high:
-        stride = (high - low + PROBES - 1) // PROBES
-        probe = low + tl.arange(0, PROBES) * stride
-        before = tl.load(offsets + probe, mask=probe < high, other=key) + probe < key
-        count = tl.sum(before.to(tl.int32))
-        high = tl.minimum(low + count * stride, high)
-        low = tl.where(count > 0, low + (count - 1) * stride + 1, high)
-    return low
-
-
-@triton.jit
-def locate(plan, table, output, ALIGNED: tl.constexpr):
-    """Return a table's address, its columns' place in the first row of the output, and the number of its width."""
-    weight = tl.load(plan + table * 4).to(tl.pointer_type(output.dtype.element_ty))
-    first_column = tl.load(plan + table * 4 + 1)
+def locate(plan, number, output, ALIGNED: tl.constexpr):
+    """Return a block of columns: its address, its place in the first row of the output, its kind and its table."""
+    line = plan + number * 4
+    weight = tl.load(line).to(tl.pointer_type(output.dtype.element_ty))
+    target = output + tl.load(line + 1)
     if ALIGNED:
         weight = tl.multiple_of(weight, 16)
-        first_column = tl.multiple_of(first_column, 8)
-    return weight, output + first_column, tl.load(plan + table * 4 + 2)
+        target = tl.multiple_of(target, 16)
+    return weight, target, tl.load(line + 2), tl.load(line + 3)
 
 
 @triton.jit
-def sum_run(
+def sum_together(
+    weight,
+    indices,
+    offsets,
+    sample_weights,
+    bag,
+    batch,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BAGS: tl.constexpr,
+    LOOKUPS: tl.constexpr,
+    STAGES: tl.constexpr,
+    OPERAND: tl.constexpr,
+):
+    """Return the sums of BAGS bags, [BAGS, BLOCK]; if a row is not finite, neither are those of other bags."""
+    each = bag + tl.arange(0, BAGS)
+    first = tl.load(offsets + bag)
+    # Bags beyond the table's last are empty.
+    start = (tl.load(offsets + tl.minimum(each, batch)) - first).to(tl.int32)
+    end = (tl.load(offsets + tl.minimum(each + 1, batch)) - first).to(tl.int32)
+    count = tl.max(end)
+    column = tl.arange(0, BLOCK)
+    lookup = tl.arange(0, LOOKUPS)
+    indices += first
+    sample_weights += first
+    next_factor = tl.load(sample_weights + lookup, mask=lookup < count, other=0.0)
+    total = tl.zeros([BAGS, BLOCK], tl.float32)
+    for done in tl.range(0, count, LOOKUPS, num_stages=STAGES):
+        here = done + lookup
+        factor = next_factor
+        next_factor = tl.load(sample_weights + here + LOOKUPS, mask=here + LOOKUPS < count, other=0.0)
+        row = tl.load(indices + here, mask=here < count, other=0)
+        real = (here < count)[:, None] if WIDTH == BLOCK else (here < count)[:, None] & (column < WIDTH)[None, :]
+        rows = tl.load(weight + row[:, None] * DIM + column[None, :], mask=real, other=0.0)
+        mine = (start[:, None] <= here[None, :]) & (here[None, :] < end[:, None])
+        share = tl.where(mine, factor[None, :], 0.0)
+        total = tl.dot(share.to(OPERAND), rows.to(OPERAND), total, input_precision="ieee")
+    return total
+
+
+@triton.jit
+def sum_bag(
+    weight,
+    indices,
+    sample_weights,
+    start,
+    end,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Return the sum of one bag, [BLOCK], whatever other bags look up."""
+    column = tl.arange(0, BLOCK)
+    lookup = start + tl.arange(0, ROWS)
+    row = tl.load(indices + lookup, mask=lookup < end, other=0)
+    total = tl.zeros([BLOCK], tl.float32)
+    while start < end:
+        real = (lookup < end)[:, None] & (column < WIDTH)[None, :]
+        rows = tl.load(weight + row[:, None] * DIM + column[None, :], mask=real, other=0.0)
+        factor = tl.load(sample_weights + lookup, mask=lookup < end, other=0.0)
+        start += ROWS
+        lookup += ROWS
+        row = tl.load(indices + lookup, mask=lookup < end, other=0)
+        total += tl.sum(rows.to(tl.float32) * factor.to(tl.float32)[:, None], axis=0)
+    return total
+
+
+@triton.jit
+def sum_block(
     weight,
     indices,
     offsets,
     sample_weights,
     target,
     bag,
-    stop,
+    batch,
     COLUMNS: tl.constexpr,
     DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
-    UNROLL: tl.constexpr,
+    BAGS: tl.constexpr,
+    LOOKUPS: tl.constexpr,
+    STAGES: tl.constexpr,
+    ROWS: tl.constexpr,
+    OPERAND: tl.constexpr,
 ):
-    """Sum BLOCK columns of the weighted rows of each bag from `bag` up to `stop`, all of one table."""
-    LOOKUPS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)[:UNROLL]
-    # Beyond every lookup of the run: no bag ends there.
-    NEVER: tl.constexpr = 1 << 30
-    for first in range(0, DIM, BLOCK):
-        column = first + tl.arange(0, BLOCK)
-        # Columns beyond the row are neither read nor stored, and whole blocks need no mask.
-        inside = None if DIM % BLOCK == 0 else column < DIM
-        here = bag
-        start = tl.load(offsets + here)
-        limit = tl.load(offsets + stop)
-        end = tl.load(offsets + here + 1)
-        next_end = tl.load(offsets + here + 2, mask=here + 2 <= stop, other=limit + NEVER)
-        table = weight + column
-        lookup = indices + start
-        factor = sample_weights + start
-        remaining = (limit - start).to(tl.int32)
-        # How far ahead of the current step the current bag ends.
-        ahead = (end - start).to(tl.int32)
-        row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
-        next_factors = [tl.load(factor + each, mask=each < remaining, other=0.0) for each in LOOKUPS]
-        total = tl.zeros([BLOCK], tl.float32)
-        while here < stop:
-            # Beyond the last lookup the table's first row is read, and added to no bag.
-            rows = [tl.load(table + one * DIM, mask=inside) for one in row]
-            factors = next_factors
-            lookup += UNROLL
-            factor += UNROLL
-            remaining -= UNROLL
-            row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
-            next_factors = [tl.load(factor + each, mask=each < remaining, other=0.0) for each in LOOKUPS]
-            for step in tl.static_range(UNROLL):
-                while ahead == step:
-                    tl.store(
-                        target + here.to(tl.int64) * COLUMNS + column, total.to(target.dtype.element_ty), mask=inside
-                    )
-                    total = tl.zeros([BLOCK], tl.float32)
-                    here += 1
-                    ahead += (next_end - end).to(tl.int32)
-                    end = next_end
-                    next_end = tl.load(offsets + here + 2, mask=here + 2 <= stop, other=limit + NEVER)
-                total += rows[step].to(tl.float32) * factors[step].to(tl.float32)
-            ahead -= UNROLL
+    """Sum WIDTH columns of BAGS bags of one table, from `bag` on."""
+    column = tl.arange(0, BLOCK)
+    total = sum_together(
+        weight, indices, offsets, sample_weights, bag, batch, DIM, WIDTH, BLOCK, BAGS, LOOKUPS, STAGES, OPERAND
+    )
+    if tl.min((tl.abs(total) < float("inf")).to(tl.int32)) == 1:
+        each = bag + tl.arange(0, BAGS)
+        place = target + each[:, None].to(tl.int64) * COLUMNS + column[None, :]
+        tl.store(place, total.to(target.dtype.element_ty), mask=(each < batch)[:, None] & (column < WIDTH)[None, :])
+    else:
+        last = tl.minimum(bag + BAGS, batch)
+        end = tl.load(offsets + bag)
+        while bag < last:
+            start = end
+            end = tl.load(offsets + bag + 1)
+            pooled = sum_bag(weight, indices, sample_weights, start, end, DIM, WIDTH, BLOCK, ROWS)
+            place = target + bag.to(tl.int64) * COLUMNS + column
+            tl.store(place, pooled.to(target.dtype.element_ty), mask=column < WIDTH)
+            bag += 1
 
 
-@triton.jit(do_not_specialize=["batch"])
+@triton.jit(do_not_specialize=["batch", "groups"])
 def sum_bags(
     plan,
     indices,
@@ -130,79 +173,27 @@ def sum_bags(
     sample_weights,
     output,
     batch,
-    TABLES: tl.constexpr,
+    groups,
     COLUMNS: tl.constexpr,
+    DIMS: tl.constexpr,
     WIDTHS: tl.constexpr,
     BLOCKS: tl.constexpr,
-    UNROLLS: tl.constexpr,
+    LOOKUPS: tl.constexpr,
     ALIGNED: tl.constexpr,
-    SHARE: tl.constexpr,
-    PROBES: tl.constexpr,
-):
-    """Sum the weighted rows of each bag in a share of the bags."""
-    bags = batch * TABLES
-    # A bag counts as much as a lookup, so that a share holds SHARE bags at most.
-    key = tl.program_id(0).to(tl.int64) * SHARE
-    bag = first_bag(offsets, bags, key, PROBES)
-    follower = bag + tl.arange(0, SHARE)
-    following = tl.load(offsets + follower, mask=follower < bags, other=key + SHARE) + follower < key + SHARE
-    last = bag + tl.sum(following.to(tl.int32))
-    # The part of the share in one table; few shares reach into the next.
-    while bag < last:
-        table = bag // batch
-        stop = tl.minimum((table + 1) * batch, last)
-        weight, target, width = locate(plan, table, output, ALIGNED)
-        target -= table.to(tl.int64) * batch * COLUMNS
-        for number in tl.static_range(len(WIDTHS)):
-            if width == number:
-                sum_run(
-                    weight, indices, offsets, sample_weights, target, bag, stop,
-                    COLUMNS, WIDTHS[number], BLOCKS[number], UNROLLS[number],
-                )  # fmt: skip
-        bag = stop
-
-
-@triton.jit(do_not_specialize=["batch"])
-def sum_tile(
-    plan,
-    indices,
-    offsets,
-    sample_weights,
-    output,
-    batch,
-    TABLES: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    BLOCK: tl.constexpr,
     BAGS: tl.constexpr,
+    STAGES: tl.constexpr,
     ROWS: tl.constexpr,
+    OPERAND: tl.constexpr,
 ):
-    """Sum the weighted rows of BAGS bags side by side, BLOCK columns of ROWS rows of each at a time."""
-    bags = batch * TABLES
-    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)[:, None, None]
-    each = tl.arange(0, ROWS)[None, :, None]
-    line = plan + bag // batch * 4
-    weight = tl.load(line, mask=bag < bags, other=0).to(tl.pointer_type(output.dtype.element_ty))
-    first_column = tl.load(line + 1, mask=bag < bags, other=0)
-    width = tl.load(line + 3, mask=bag < bags, other=0)
-    start = tl.load(offsets + bag, mask=bag < bags, other=0)
-    end = tl.load(offsets + bag + 1, mask=bag < bags, other=0)
-    column = tl.zeros([1, 1, 1], tl.int32) + tl.arange(0, BLOCK)[None, None, :]
-    widest = tl.max(width)
-    while widest > 0:
-        lookup = start + each
-        total = tl.zeros([BAGS, 1, BLOCK], tl.float32)
-        longest = tl.max(end - start)
-        while longest > 0:
-            row = tl.load(indices + lookup, mask=lookup < end, other=0)
-            factor = tl.load(sample_weights + lookup, mask=lookup < end, other=0.0)
-            rows = tl.load(weight + row * width + column, mask=(lookup < end) & (column < width), other=0.0)
-            total += tl.sum(rows.to(tl.float32) * factor.to(tl.float32), axis=1, keep_dims=True)
-            lookup += ROWS
-            longest -= ROWS
-        target = output + (bag % batch).to(tl.int64) * COLUMNS + first_column + column
-        tl.store(target, total.to(output.dtype.element_ty), mask=column < width)
-        column += BLOCK
-        widest -= BLOCK
+    """Sum one of the `groups` groups of bags, in one block of columns."""
+    weight, target, kind, table = locate(plan, tl.program_id(0) // groups, output, ALIGNED)
+    bag = tl.program_id(0) % groups * BAGS
+    for number in tl.static_range(len(DIMS)):
+        if kind == number:
+            sum_block(
+                weight, indices, offsets + table * batch, sample_weights, target, bag, batch,
+                COLUMNS, DIMS[number], WIDTHS[number], BLOCKS[number], BAGS, LOOKUPS[number], STAGES, ROWS, OPERAND,
+            )  # fmt: skip
 
 
 class ModelNew(nn.Module):
@@ -212,50 +203,62 @@ class ModelNew(nn.Module):
             [nn.Parameter(torch.randn(count, dim) * weight_scale) for count, dim in zip(rows, dims, strict=True)]
         )
         self.columns = sum(dims)
-        self.widths = tuple(sorted(set(dims)))
-        self.blocks = tuple(min(MOST_COLUMNS, triton.next_power_of_2(width)) for width in self.widths)
+        # A kind of block: the width of its table and its own.
+        self.kinds = sorted({(dim, min(dim - first, MOST_COLUMNS)) for dim in dims for first in blocks_of(dim)})
+        self.dims = tuple(dim for dim, _ in self.kinds)
+        self.widths = tuple(width for _, width in self.kinds)
+        self.blocks = tuple(max(FEWEST_COLUMNS, triton.next_power_of_2(width)) for width in self.widths)
         self.addresses: list[int] = []
         self.plan = torch.empty(0)
-        self.unrolls: tuple[int, ...] = ()
+        self.lookups: tuple[int, ...] = ()
         self.aligned = False
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor, sample_weights: torch.Tensor) -> torch.Tensor:
         self.update_plan()
-        bags, tables = offsets.numel() - 1, len(self.tables)
-        batch = bags // tables
+        batch = (offsets.numel() - 1) // len(self.tables)
         output = self.tables[0].new_empty(batch, self.columns)
-        work = indices.numel() + bags
-        long = indices.numel() > LONG * bags
-        if long or 0 < work < FEWEST_STREAMED:
-            tile_bags, tile_rows, warps = (1, LONG_ROWS, LONG_WARPS) if long else (TILE_BAGS, TILE_ROWS, TILE_WARPS)
-            sum_tile[triton.cdiv(bags, tile_bags),](
-                self.plan, indices, offsets, sample_weights, output, batch,
-                TABLES=tables, COLUMNS=self.columns, BLOCK=self.blocks[-1], BAGS=tile_bags, ROWS=tile_rows,
-                num_warps=warps,
-            )  # fmt: skip
-        elif work:
-            sum_bags[triton.cdiv(work, SHARE),](
-                self.plan, indices, offsets, sample_weights, output, batch,
-                TABLES=tables, COLUMNS=self.columns, WIDTHS=self.widths, BLOCKS=self.blocks, UNROLLS=self.unrolls,
-                ALIGNED=self.aligned, SHARE=SHARE, PROBES=PROBES, num_warps=1, maxnreg=MAX_REGISTERS,
-            )  # fmt: skip
+        groups = triton.cdiv(batch, BAGS)
+        sum_bags[self.plan.shape[0] * groups,](
+            self.plan, indices, offsets, sample_weights, output, batch, groups,
+            COLUMNS=self.columns, DIMS=self.dims, WIDTHS=self.widths, BLOCKS=self.blocks, LOOKUPS=self.lookups,
+            ALIGNED=self.aligned, BAGS=BAGS, STAGES=STAGES if self.aligned else FEWEST_STAGES, ROWS=ROWS,
+            OPERAND=operand_dtype(output), num_warps=WARPS,
+        )  # fmt: skip
         return output
 
     def update_plan(self) -> None:
         """Note where the tables lie, whenever one of them has moved.
 
-        A line a table: its address, its first column in the output, its width's number among the widths, its width.
+        A line a block of columns: its address, its first column in the output, its kind's number, its table.
         """
         addresses = [table.data_ptr() for table in self.tables]
         if addresses == self.addresses:
             return
         dims = [table.shape[1] for table in self.tables]
-        starts = [sum(dims[:t]) for t in range(len(dims))]
-        numbers = [self.widths.index(dim) for dim in dims]
         item = self.tables[0].element_size()
-        self.unrolls = tuple(
-            max(FEWEST_ROWS, min(MOST_ROWS, BYTES_UNDER_WAY // (block * item))) for block in self.blocks
-        )
         self.aligned = all(number % 16 == 0 for number in addresses + [dim * item for dim in dims])
-        self.plan = torch.tensor([addresses, starts, numbers, dims]).T.contiguous().to(self.tables[0].device)
+        most = MOST_LOOKUPS if self.aligned else FEWEST_LOOKUPS
+        self.lookups = tuple(max(FEWEST_LOOKUPS, min(most, BYTES_A_STEP // (block * item))) for block in self.blocks)
+        lines = [
+            (
+                addresses[t] + first * item,
+                sum(dims[:t]) + first,
+                self.kinds.index((dims[t], min(dims[t] - first, MOST_COLUMNS))),
+                t,
+            )
+            for t in sorted(range(len(dims)), key=lambda t: -dims[t])
+            for first in blocks_of(dims[t])
+        ]
+        self.plan = torch.tensor(lines).to(self.tables[0].device)
         self.addresses = addresses
+
+
+def blocks_of(dim: int) -> range:
+    """Return the first column of each block of a table."""
+    return range(0, dim, MOST_COLUMNS)
+
+
+def operand_dtype(tensor: torch.Tensor) -> tl.dtype:
+    """Return the dtype to multiply in: off the GPU float32, since Triton's interpreter multiplies no bfloat16."""
+    half = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
+    return half.get(tensor.dtype, tl.float32) if tensor.is_cuda else tl.float32

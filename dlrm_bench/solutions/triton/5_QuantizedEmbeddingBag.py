@@ -1,16 +1,21 @@
 """Quantised embedding bag, 8-bit rows: one launch, every program streams an equal share of lookups and bags.
 
-Memory and instructions bound it about equally. At full size 2.5 million lookups of 136 bytes carry 340 MB from L2 and
+Memory and instructions bound it about equally. At full size 2.5 million lookups of 132 bytes carry 330 MB from L2 and
 L1 to the SMs, and the distinct rows, the output and the indices carry about 0.15 GB from and to device memory: 35
-microseconds at 4.24 TB/s. A lookup takes each lane some 28 instructions, 13 of them to dequantise 4 codes: 75
+microseconds at 4.24 TB/s. On an H200 reading the rows takes 60 microseconds, if nothing is done with them. A lookup
+takes a warp some 25 instructions, 13 of them to dequantise the 4 codes of each lane, and a bag's end some 160: 85
 microseconds if every scheduler issued one in every cycle.
 
 Rows of 132 bytes straddle sectors, so the first call copies them apart: codes in rows of whole 32-byte sectors, scales
-and biases in 8 bytes a row. A program is one warp. It finds its run of bags by a search in `offsets`, and since bags
-that follow each other do so in `indices` too, it streams their lookups without a stop at the bags' ends: it asks for
-the rows of UNROLL lookups and the indices of the next UNROLL before the first row is needed, then adds the rows up one
-by one and stores the total wherever a bag ends. A code becomes a float by one bit operation and one subtraction,
-as the low bits of the mantissa of 2^23.
+and biases in 4 bytes a row. A program is one warp. It finds its run of bags by a search in `offsets`, and since bags
+that follow each other do so in `indices` too, it streams their lookups without a stop at the bags' ends. One
+instruction reads several rows, 16 bytes a lane, and UNROLL of them are under way at all times: when a step's rows are
+needed, those of the step UNROLL steps ahead are asked for. Each place among the rows of a step has sums of its own,
+which are added up where a bag ends. A code becomes a float by one bit operation and one subtraction, as the low bits of
+the mantissa of 2^23.
+
+No bag is divided: a giant one keeps its program busy for long, and the bags of its share after it are other programs'.
+If most bags are that long, each has several warps.
 """
 
 from functools import cached_property
@@ -23,11 +28,11 @@ from torch.nn import functional as F
 
 # Lookups and bags of one program.
 SHARE = 512
-# Rows that a program has under way, at most 16.
-UNROLL = 8
-# A word is four codes.
-MOST_WORDS = 64
-MAX_REGISTERS = None
+# A word is four codes. The words of the rows that a warp reads in one instruction, 16 bytes a lane.
+WORDS = 128
+MOST_WORDS_A_ROW = 32
+# Such reads that a program has under way, at most 8.
+UNROLL = 4
 SECTOR_BYTES = 32
 # Bags that the search looks at in one round.
 PROBES = 128
@@ -75,8 +80,10 @@ def centred_codes(words):
 
 @triton.jit
 def scale_and_bias(header):
-    """Return the two float32 that a header is made of."""
-    return header.to(tl.int32).to(tl.float32, bitcast=True), (header >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+    """Return the scale, and the worth of code 128, of headers of a float16 scale and, above it, a float16 bias."""
+    scale = (header & 0xFFFF).to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)
+    bias = ((header >> 16) & 0xFFFF).to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)
+    return scale, bias + 128.0 * scale
 
 
 @triton.jit
@@ -100,15 +107,17 @@ def sum_bags(
     STRIDE: tl.constexpr,
     BLOCK: tl.constexpr,
     SHARE: tl.constexpr,
+    ROWS: tl.constexpr,
     UNROLL: tl.constexpr,
     PROBES: tl.constexpr,
 ):
     """Sum the rows of each bag in a share of the bags, in BLOCK words of columns."""
-    LOOKUPS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)[:UNROLL]
+    STEPS = (0, 1, 2, 3, 4, 5, 6, 7)[:UNROLL]
     # Beyond every lookup of the share: no bag ends there.
     NEVER: tl.constexpr = 1 << 30
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    column = tl.program_id(1) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)
+    slot = tl.arange(0, ROWS)[:, None]
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    column = tl.program_id(1) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)[None, :]
     # Words beyond the row are not read and columns beyond it not stored; whole blocks need no mask.
     readable = None if STRIDE % BLOCK == 0 else place < STRIDE
     inside = None if DIM % (4 * BLOCK) == 0 else column < DIM
@@ -126,39 +135,65 @@ def sum_bags(
         next_end = tl.load(offsets + bag + 2, mask=bag + 2 <= last, other=limit + NEVER)
         table = words + place
         target = output + column
-        lookup = indices + start
-        remaining = (limit - start).to(tl.int32)
+        lookup = indices + start + slot
+        remaining = (limit - start).to(tl.int32) - slot
         # How far ahead of the current step the current bag ends.
         ahead = (end - start).to(tl.int32)
-        row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
-        zeros = tl.zeros([BLOCK], tl.float32)
+        # Beyond the last lookup row 0 is read, and added to no bag.
+        row = [tl.load(lookup + each * ROWS, mask=each * ROWS < remaining, other=0) for each in STEPS]
+        rows = [tl.load(table + one * STRIDE, mask=readable) for one in row]
+        row_headers = [tl.load(headers + one) for one in row]
+        lookup += UNROLL * ROWS
+        remaining -= UNROLL * ROWS
+        row = [tl.load(lookup + each * ROWS, mask=each * ROWS < remaining, other=0) for each in STEPS]
+        zeros = tl.zeros([ROWS, BLOCK], tl.float32)
         total_0, total_1, total_2, total_3 = zeros, zeros, zeros, zeros
-        total_bias = 0.0
+        total_bias = tl.zeros([ROWS, 1], tl.float32)
         while bag < last:
-            # Beyond the last lookup row 0 is read, and added to no bag.
-            rows = [tl.load(table + one * STRIDE, mask=readable) for one in row]
-            row_headers = [tl.load(headers + one) for one in row]
-            lookup += UNROLL
-            remaining -= UNROLL
-            row = [tl.load(lookup + each, mask=each < remaining, other=0) for each in LOOKUPS]
             for step in tl.static_range(UNROLL):
-                while ahead == step:
-                    pooled = in_order(total_0, total_1, total_2, total_3, total_bias, [4 * BLOCK])
+                code_0, code_1, code_2, code_3 = centred_codes(rows[0])
+                scale, bias = scale_and_bias(row_headers[0])
+                # The step UNROLL steps ahead is asked for, and the indices of the one as far again.
+                next_rows = [tl.load(table + row[0] * STRIDE, mask=readable)]
+                next_headers = [tl.load(headers + row[0])]
+                later = (step + UNROLL) * ROWS
+                next_row = [tl.load(lookup + later, mask=later < remaining, other=0)]
+                rows = rows[1:] + next_rows
+                row_headers = row_headers[1:] + next_headers
+                row = row[1:] + next_row
+                while ahead < ROWS:
+                    # The bag ends among these rows and takes those before its end.
+                    own_scale = tl.where(slot < ahead, scale, 0.0)
+                    total_0 += code_0 * own_scale
+                    total_1 += code_1 * own_scale
+                    total_2 += code_2 * own_scale
+                    total_3 += code_3 * own_scale
+                    total_bias += tl.where(slot < ahead, bias, 0.0)
+                    scale = tl.where(slot < ahead, 0.0, scale)
+                    bias = tl.where(slot < ahead, 0.0, bias)
+                    pooled = in_order(
+                        tl.sum(total_0, axis=0, keep_dims=True),
+                        tl.sum(total_1, axis=0, keep_dims=True),
+                        tl.sum(total_2, axis=0, keep_dims=True),
+                        tl.sum(total_3, axis=0, keep_dims=True),
+                        tl.sum(total_bias, axis=0, keep_dims=True),
+                        [1, 4 * BLOCK],
+                    )
                     tl.store(target + bag.to(tl.int64) * DIM, pooled.to(output.dtype.element_ty), mask=inside)
                     total_0, total_1, total_2, total_3 = zeros, zeros, zeros, zeros
-                    total_bias = 0.0
+                    total_bias = tl.zeros([ROWS, 1], tl.float32)
                     bag += 1
                     ahead += (next_end - end).to(tl.int32)
                     end = next_end
                     next_end = tl.load(offsets + bag + 2, mask=bag + 2 <= last, other=limit + NEVER)
-                code_0, code_1, code_2, code_3 = centred_codes(rows[step])
-                scale, bias = scale_and_bias(row_headers[step])
                 total_0 += code_0 * scale
                 total_1 += code_1 * scale
                 total_2 += code_2 * scale
                 total_3 += code_3 * scale
                 total_bias += bias
-            ahead -= UNROLL
+                ahead -= ROWS
+            lookup += UNROLL * ROWS
+            remaining -= UNROLL * ROWS
 
 
 @triton.jit(do_not_specialize=["bags"])
@@ -228,15 +263,14 @@ class ModelNew(nn.Module):
 
     @cached_property
     def headers(self) -> torch.Tensor:
-        """[rows] int64, each the bits of a float32 scale and, above them, of the float32 worth of code 128."""
-        scale, bias = self.rows[:, :4].contiguous().view(torch.float16).float().unbind(1)
-        return torch.stack([scale, bias + 128.0 * scale], dim=1).view(torch.int64).squeeze(1)
+        """[rows] int32, each the bits of a row's scale and, above them, of its bias."""
+        return self.rows[:, :4].contiguous().view(torch.int32).squeeze(1)
 
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         bags, stride = offsets.numel() - 1, self.words.shape[1]
         output = self.precision.new_empty(bags, self.dim)
         work = indices.numel() + bags
-        block = min(MOST_WORDS, triton.next_power_of_2(stride))
+        block = min(MOST_WORDS_A_ROW, triton.next_power_of_2(stride))
         blocks = triton.cdiv(stride, block)
         long = indices.numel() > LONG * bags
         if long or 0 < work < FEWEST_STREAMED:
@@ -248,7 +282,7 @@ class ModelNew(nn.Module):
         elif work:
             sum_bags[triton.cdiv(work, SHARE), blocks](
                 self.words, self.headers, indices, offsets, output, bags,
-                DIM=self.dim, STRIDE=stride, BLOCK=block, SHARE=SHARE, UNROLL=UNROLL, PROBES=PROBES,
-                num_warps=1, maxnreg=MAX_REGISTERS,
+                DIM=self.dim, STRIDE=stride, BLOCK=block, SHARE=SHARE, ROWS=WORDS // block, UNROLL=UNROLL,
+                PROBES=PROBES, num_warps=1,
             )  # fmt: skip
         return output
