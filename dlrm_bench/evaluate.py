@@ -66,7 +66,11 @@ class Evaluator:
                 break  # what is left is prepared alone, when its turn comes
 
     def evaluate(self, submission: Submission) -> Result:
-        """Judge a submission and, if it is correct, time it; its baselines compile while it is judged."""
+        """Judge a submission and, if it is correct, time it; its baselines compile while it is judged.
+
+        If there is no room for it beside the baselines of other problems, these are let go of.
+        """
+        crowded, verdict, measurement = len(self._lineups) > 1, None, None
         child = self._pool.take()
         try:
             verdict, measurement = self._judge_and_time(child, submission)
@@ -74,9 +78,11 @@ class Evaluator:
             if not is_out_of_memory(error):
                 raise
             self.prepare([])
-            verdict, measurement = _no_room(submission.problem, self._settings), None
         finally:
             child.close()
+        if verdict is None and crowded:
+            return self.evaluate(submission)
+        verdict = verdict or _no_room(submission.problem, self._settings)
         return self._result(submission, verdict, measurement, child.protections)
 
     def close(self) -> None:

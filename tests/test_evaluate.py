@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from dlrm_bench.engines.local import run_all
 from dlrm_bench.evaluate import Evaluator, Settings
 from dlrm_bench.lineup import Entrance
 from dlrm_bench.problems import Problem
+from dlrm_bench.records import Verdict
 from dlrm_bench.sandbox.child import Child, ChildPool
 from dlrm_bench.submissions import Submission
 
@@ -132,6 +134,27 @@ def test_a_problem_that_does_not_fit_is_a_result_and_the_next_one_runs() -> None
     found = list(run_all(submissions, settings, None, ahead=2))
     assert [each.status for each in found] == ["unsupported", "correct"]
     assert "do not fit" in found[0].verdict.reasons[0].message
+
+
+def test_what_has_no_room_beside_other_problems_baselines_is_evaluated_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = Evaluator._judge
+
+    def judge_if_alone(evaluator: Evaluator, *arguments: Any) -> Verdict:
+        if len(evaluator._lineups) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return alone(evaluator, *arguments)
+
+    monkeypatch.setattr(Evaluator, "_judge", judge_if_alone)
+    problems = [Problem(number, f"Plain{number}", f"{PLAIN}\nNUMBER = {number}\n") for number in (1, 2)]
+    settings = Settings(torch.device("cpu"), "full", "fp32", effort="quick", baselines=("eager",))
+    with closing(Evaluator(settings, spares=0)) as evaluator:
+        evaluator.prepare(problems)
+        result = evaluator.evaluate(Submission("mine", problems[0], WRONG.replace("x * 3", "x * 2")))
+        assert result.correct
+        assert result.measurement is not None
+        assert list(evaluator._lineups) == [problems[0].hash]
 
 
 def test_another_error_of_a_problem_is_raised() -> None:

@@ -46,10 +46,12 @@ class Block:
     Attributes:
         times_us: of each call, by the child's clock.
         wall_us: of all of them, by the parent's.
+        late: at how many of them a GPU waited for the host, by the child's word.
     """
 
     times_us: list[float]
     wall_us: float
+    late: int
 
 
 class Bench:
@@ -119,7 +121,7 @@ class Bench:
         self._give(sets)
         start = time.perf_counter()
         timed = self.child.time(calls, flush_bytes, hold_cycles)
-        return Block(timed.times_us, (time.perf_counter() - start) * 1e6)
+        return Block(timed.times_us, (time.perf_counter() - start) * 1e6, timed.late)
 
     def profile(self, sets: Sequence[list[Any]], hold_cycles: int) -> Profiled:
         """Time one call over each set of inputs, and have the kernels recorded."""

@@ -76,14 +76,14 @@ class Oracle:
         """Construct the reference under `seed`, as a submission's `ModelNew` is."""
         self._reference = self._double_model = None
         with torch.device(self._device):
-            torch.manual_seed(seed)
+            seed_torch(seed)
             model = self._names["Model"](*self.init_inputs)
         self._reference = model.to(device=self._device, dtype=DTYPES[self.precision])
 
     def draw_inputs(self, seed: int) -> list[Any]:
         """Draw a set of inputs under `seed`, on the device, floating ones cast to the precision."""
         with torch.device(self._device):
-            torch.manual_seed(seed)
+            seed_torch(seed)
             drawn = self._names["get_inputs"]()
             varied = vary(self.case, drawn) if self._card is None else drawn
         return [self._cast(each) for each in varied]
@@ -168,6 +168,16 @@ class Oracle:
             return value
         placed = value.to(self._device)
         return placed.to(DTYPES[self.precision]) if placed.is_floating_point() else placed
+
+
+def seed_torch(seed: int) -> None:
+    """Seed as `torch.manual_seed` does, but only the devices that are there.
+
+    For every other kind of device that one notes the call and its stack, which takes longer than many a draw.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
 
 
 def _require_meaning(plain: torch.Tensor, again: torch.Tensor, own_error: Metrics) -> None:

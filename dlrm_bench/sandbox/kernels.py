@@ -22,7 +22,7 @@ def kernel_timer(block: Block) -> KernelTimer:
 
     def timed(call: Model, sets: Sets, calls: int, hold_cycles: int) -> tuple[list[float], list[Kernel]]:
         with profiler(activities=activities) as recorded:
-            times, _ = block(call, sets, calls, 0, hold_cycles)
+            times, _, _ = block(call, sets, calls, 0, hold_cycles)
         found: dict[str, list[float]] = {}
         for event in recorded.profiler.kineto_results.events():
             if event.device_type() == on_gpu and HOLD_KERNEL not in event.name():

@@ -140,9 +140,10 @@ class Called(Record, frozen=True, tag="called"):
 
 
 class Timed(Record, frozen=True, tag="timed"):
-    """Time of each call; sent after everything on the device has ended."""
+    """Time of each call, and at how many the host was late; sent after everything on the device has ended."""
 
     times_us: list[float]
+    late: int
 
 
 class Profiled(Record, frozen=True, tag="profiled"):

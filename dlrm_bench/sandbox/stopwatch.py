@@ -23,12 +23,13 @@ PERSISTING_L2_CACHE_SIZE = 6
 
 Model = Callable[..., Any]
 Sets = Sequence[Sequence[Any]]
-Block = Callable[[Model, Sets, int, int, int], tuple[list[float], list[Any]]]
+Block = Callable[[Model, Sets, int, int, int], tuple[list[float], list[Any], int]]
 """Calls a model a number of times over argument sets in turn.
 
 Takes the model, the sets, the number of calls, the bytes of the buffer that is overwritten before each call to empty
 the L2 (0 for none), and the cycles that a GPU is kept busy first, so that the host has queued the calls before they run
-and no launch is measured as kernel time. Returns the microseconds of each call, and what each returned.
+and no launch is measured as kernel time. Returns the microseconds of each call, what each returned, and at how many the
+host was too late for that.
 """
 
 
@@ -40,7 +41,9 @@ def stopwatch(device: torch.device) -> Block:
 def _cpu_stopwatch() -> Block:
     clock, each_of, as_list, numbers = perf_counter_ns, map, list, range
 
-    def block(call: Model, sets: Sets, calls: int, flush_bytes: int, hold_cycles: int) -> tuple[list[float], list[Any]]:
+    def block(
+        call: Model, sets: Sets, calls: int, flush_bytes: int, hold_cycles: int
+    ) -> tuple[list[float], list[Any], int]:
         def timed(i: int) -> tuple[int, Any]:
             arguments = sets[i % count]
             start = clock()
@@ -49,13 +52,13 @@ def _cpu_stopwatch() -> Block:
 
         count = len(sets)
         done = as_list(each_of(timed, numbers(calls)))
-        return [nanoseconds / 1e3 for nanoseconds, _ in done], [output for _, output in done]
+        return [nanoseconds / 1e3 for nanoseconds, _ in done], [output for _, output in done], 0
 
     return block
 
 
 def _cuda_stopwatch(device: torch.device) -> Block:
-    each_of, as_list, numbers, both = map, list, range, zip
+    each_of, as_list, numbers, both, total = map, list, range, zip, sum
     event: Any = torch.cuda.Event
     sleep: Any = torch.cuda._sleep
     synchronize = torch.cuda.synchronize
@@ -70,15 +73,17 @@ def _cuda_stopwatch(device: torch.device) -> Block:
             held = empty(nbytes, dtype=torch.uint8, device=device)
         return held if nbytes else None
 
-    def block(call: Model, sets: Sets, calls: int, flush_bytes: int, hold_cycles: int) -> tuple[list[float], list[Any]]:
-        def timed(i: int, start: Any, end: Any) -> Any:
+    def block(
+        call: Model, sets: Sets, calls: int, flush_bytes: int, hold_cycles: int
+    ) -> tuple[list[float], list[Any], int]:
+        def timed(i: int, start: Any, end: Any) -> tuple[Any, bool]:
             arguments = sets[i % count]
             if flush is not None:
                 zero(flush)
             start.record()
             output = call(*arguments)
             end.record()
-            return output
+            return output, start.query()
 
         flush, count = flush_buffer(flush_bytes), len(sets)
         starts, ends = ([event(enable_timing=True) for _ in numbers(calls)] for _ in numbers(2))
@@ -87,10 +92,11 @@ def _cuda_stopwatch(device: torch.device) -> Block:
         synchronize(device)
         if hold_cycles:
             sleep(hold_cycles)
-        outputs = as_list(each_of(timed, numbers(calls), starts, ends))
+        done = as_list(each_of(timed, numbers(calls), starts, ends))
         synchronize(device)
         note_peak(calls)
-        return [start.elapsed_time(end) * 1e3 for start, end in both(starts, ends)], outputs
+        times = [start.elapsed_time(end) * 1e3 for start, end in both(starts, ends)]
+        return times, [output for output, _ in done], total(late for _, late in done)
 
     return block
 

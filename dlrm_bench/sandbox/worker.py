@@ -172,10 +172,10 @@ class Runner:
 
     def _time(self, request: Time) -> Timed:
         with torch.no_grad(), uncollected():
-            times, self._outputs = self._stopwatch(
+            times, self._outputs, late = self._stopwatch(
                 self._model, self._sets, request.calls, request.flush_bytes, request.hold_cycles
             )
-        return Timed(times)
+        return Timed(times, late)
 
     def _profile(self, request: Profile) -> Profiled:
         with torch.no_grad():

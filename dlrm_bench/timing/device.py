@@ -40,11 +40,15 @@ class ClockCosts(NamedTuple):
 
 
 def times_of(call: Callable[[], object], device: torch.device) -> list[float]:
-    """Return the microseconds of several calls of trusted code on a GPU, after one that does not count."""
+    """Return the microseconds of several calls of trusted code on a GPU, after one that does not count.
+
+    The GPU is kept busy while the host launches a call.
+    """
     call()
     times: list[float] = []
     for _ in range(REPEATS):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        _sleep()
         start.record()
         call()
         end.record()

@@ -140,7 +140,7 @@ class Race:
 
         No longer than that: what is held up is a gap in which work on another stream would not be seen.
         """
-        launch_us = min(contestant.host_us, MOST_HELD_US) + FLUSH_LAUNCH_US
+        launch_us = min(contestant.allowance * contestant.host_us, MOST_HELD_US) + FLUSH_LAUNCH_US
         if not contestant.block_us:
             return launch_us * calls
         behind_us = max(0.0, launch_us - contestant.block_us[0] - self.clock_costs.flush_us)

@@ -163,6 +163,24 @@ def test_what_the_host_does_shows_beside_the_gpu_time() -> None:
     assert measurement.second_clock.kernel_us < 100
 
 
+@pytest.mark.gpu
+def test_a_host_that_has_become_slower_does_not_count() -> None:
+    body = "import time\ntime.sleep(0.0001 if self.calls < 200 else 0.0007)\nwait(x, 0.3)\nreturn x * 2"
+    measurement, _ = timed(body, "cuda")
+    assert measurement.host_us < 600
+    assert measurement.median_us == pytest.approx(300, rel=0.2)
+
+
+@pytest.mark.parametrize(("late", "allowance"), [([0, 0, 0], 1.0), ([0, 2, 0], 1.5), ([1] * 9, 4.0)])
+def test_a_gpu_is_kept_busy_for_longer_once_the_host_was_late(late: list[int], allowance: float) -> None:
+    with closing(Child(torch.device("cpu"), Limits())) as child:
+        contestant = Contestant("slow", Bench(child, "default"))
+        for each in late:
+            contestant.add(Block([5.0, 6.0], 100.0, each), 2, 0.0)
+    assert contestant.allowance == allowance
+    assert len(contestant.block_us) == len(late)
+
+
 @pytest.mark.parametrize(
     ("times", "kernels", "agrees", "note"),
     [
@@ -183,7 +201,7 @@ def test_two_clocks_agree_or_say_why_not(times: list[float], kernels: list[Kerne
 def test_a_block_without_one_time_a_call_is_refused(times: list[float]) -> None:
     with closing(Child(torch.device("cpu"), Limits())) as child:
         contestant = Contestant("liar", Bench(child, "default"))
-        contestant.add(Block(times, 100.0), 2, 0.0)
+        contestant.add(Block(times, 100.0, 0), 2, 0.0)
     assert contestant.reason is not None
     assert contestant.reason.reason == "time_not_explained"
     assert contestant.block_us == []
