@@ -68,7 +68,7 @@ class Evaluator:
     def evaluate(self, submission: Submission) -> Result:
         """Judge a submission and, if it is correct, time it; its baselines compile while it is judged.
 
-        If there is no room for it beside the baselines of other problems, these are let go of.
+        If there is no room for it, or for a baseline, beside the baselines of other problems, these are let go of.
         """
         crowded, verdict, measurement = len(self._lineups) > 1, None, None
         child = self._pool.take()
@@ -77,11 +77,12 @@ class Evaluator:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            self.prepare([])
         finally:
             child.close()
-        if verdict is None and crowded:
-            return self.evaluate(submission)
+        if verdict is None or (crowded and self._ran_out(verdict, measurement)):
+            self.prepare([])
+            if crowded:
+                return self.evaluate(submission)
         verdict = verdict or _no_room(submission.problem, self._settings)
         return self._result(submission, verdict, measurement, child.protections)
 
@@ -119,7 +120,7 @@ class Evaluator:
         except SubmissionFailedError as error:
             return Verdict(error.status, False, [failure(error.status, error.message)], [], 0.0)
         settings = self._settings
-        return judge(
+        verdict = judge(
             child,
             submission.problem,
             size=settings.size,
@@ -127,6 +128,16 @@ class Evaluator:
             cases=settings.cases,
             likely=likely,
         )
+        if settings.device.type == "cuda":
+            # What the judge needed, torch would keep from the children.
+            torch.cuda.empty_cache()
+        return verdict
+
+    def _ran_out(self, verdict: Verdict, measurement: Measurement | None) -> bool:
+        """Return whether a child found too little memory on a GPU, which all share; on a CPU each has its own share."""
+        comparisons = measurement.comparisons if measurement is not None else []
+        statuses = [verdict.status, *(each.status for each in comparisons)]
+        return self._settings.device.type == "cuda" and "out_of_memory" in statuses
 
     def _time(
         self, lineup: Lineup, entrance: Entrance, verdict: Verdict, effort: Effort

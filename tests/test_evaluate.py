@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from dlrm_bench.correctness import judge, probes
 from dlrm_bench.engines.local import run_all
 from dlrm_bench.evaluate import Evaluator, Settings
 from dlrm_bench.lineup import Entrance
@@ -91,6 +93,21 @@ def test_only_what_passes_the_default_case_takes_children_for_the_clock(
     assert not any(each.workspace.exists() for each in taken)
 
 
+@pytest.mark.parametrize(("factor", "status"), [(2, "correct"), (3, "incorrect")])
+def test_a_problem_that_fills_a_device_is_judged_with_fewer_trials(
+    monkeypatch: pytest.MonkeyPatch, factor: int, status: str
+) -> None:
+    monkeypatch.setattr(judge, "LARGE_BYTES", 0)
+    monkeypatch.setattr(probes, "GIVEN_BYTES", 0)
+    settings = Settings(torch.device("cpu"), "full", "bf16", effort=None)
+    entry = Submission("mine", Problem(1, "Plain", PLAIN), WRONG.replace("x * 3", f"x * {factor}"))
+    with closing(Evaluator(settings, spares=0)) as evaluator:
+        result = evaluator.evaluate(entry)
+    assert result.status == status
+    if result.correct:
+        assert [each.case for each in result.verdict.metrics].count("default") == judge.LARGE_TRIALS
+
+
 def test_what_is_wrong_on_a_later_case_leaves_nothing_of_its_way_to_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Entrance] = []
     begin = Entrance.begin
@@ -155,6 +172,23 @@ def test_what_has_no_room_beside_other_problems_baselines_is_evaluated_without_t
         assert result.correct
         assert result.measurement is not None
         assert list(evaluator._lineups) == [problems[0].hash]
+
+
+@pytest.mark.parametrize(
+    ("device", "status", "baseline", "again"),
+    [
+        ("cuda", "out_of_memory", "correct", True),
+        ("cuda", "correct", "out_of_memory", True),
+        ("cuda", "correct", "correct", False),
+        ("cuda", "incorrect", "correct", False),
+        ("cpu", "out_of_memory", "correct", False),
+    ],
+)
+def test_memory_that_others_hold_is_nobodys_fault(device: str, status: str, baseline: str, again: bool) -> None:
+    evaluator = Evaluator.__new__(Evaluator)
+    evaluator._settings = Settings(torch.device(device), "full", "fp32")
+    measurement = SimpleNamespace(comparisons=[SimpleNamespace(status="correct"), SimpleNamespace(status=baseline)])
+    assert evaluator._ran_out(SimpleNamespace(status=status), measurement) == again
 
 
 def test_another_error_of_a_problem_is_raised() -> None:

@@ -27,9 +27,10 @@ def likely_cause(output: torch.Tensor, yardstick: Yardstick, thresholds: Metrics
         return "the output is all zeros"
     if bool((got == got[0, 0]).all()):
         return "the output is constant"
-    error = got.sub(expected).abs()
+    error = got.sub(expected).abs_()
     wrong_rows = (torch.linalg.vector_norm(error, dim=1) / yardstick.row_scale) > thresholds.worst_row
-    wrong_columns = (error / yardstick.row_scale[:, None]).amax(dim=0) > thresholds.worst_row
+    wrong_columns = error.div_(yardstick.row_scale[:, None]).amax(dim=0) > thresholds.worst_row
+    del error
     return (
         _tail("row", wrong_rows)
         or _tail("column", wrong_columns)
@@ -48,7 +49,7 @@ def _tail(what: str, wrong: torch.Tensor) -> str:
 
 def _scaled(got: torch.Tensor, yardstick: Yardstick, thresholds: Metrics) -> str:
     factor = float((got * yardstick.expected).sum()) / max(yardstick.norm**2, 1e-300)
-    left = float(torch.linalg.vector_norm(got - factor * yardstick.expected))
+    left = float(torch.linalg.vector_norm(got.sub(yardstick.expected, alpha=factor)))
     if factor != 0 and left <= thresholds.relative_l2 * yardstick.norm * abs(factor):
         return f"it is {factor:.5g} times what it should be"
     return ""

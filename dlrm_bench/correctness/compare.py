@@ -7,7 +7,7 @@ import math
 import torch
 
 from dlrm_bench.correctness.causes import likely_cause
-from dlrm_bench.correctness.metrics import as_rows
+from dlrm_bench.correctness.metrics import as_rows, rows_of
 from dlrm_bench.correctness.oracle import Trial
 from dlrm_bench.records import CaseMetrics, Metrics, Reason, ReasonKind
 from dlrm_bench.sandbox.messages import Called
@@ -69,7 +69,7 @@ def _too_far(kind: ReasonKind, metrics: Metrics, output: torch.Tensor, trial: Tr
 
 def _worst_place(output: torch.Tensor, trial: Trial) -> str:
     got, expected = as_rows(output), trial.yardstick.expected
-    error = got.sub(expected).abs() / trial.yardstick.row_scale[:, None]
+    error = got.sub(expected).abs_().div_(trial.yardstick.row_scale[:, None])
     row, column = divmod(int(error.argmax()), error.shape[1])
     return (
         f"worst at row {row}, column {column}: "
@@ -114,7 +114,7 @@ def _not_finite(output: torch.Tensor, case: str) -> Reason:
 
 
 def _unclean_zero_rows(output: torch.Tensor, trial: Trial, case: str) -> list[Reason]:
-    rows = as_rows(output)[trial.yardstick.zero_rows]
+    rows = rows_of(output)[trial.yardstick.zero_rows]
     unclean = int((rows != 0).any(dim=1).sum()) if rows.numel() else 0
     if unclean == 0:
         return []

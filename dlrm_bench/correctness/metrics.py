@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,8 @@ MULTIPLE = 3.0
 ACCUMULATION_ROUNDINGS = 256.0
 """Roundings of float32 that an accumulation in any order may lose, beyond those of one long bag."""
 
+BLOCK_ELEMENTS = 1 << 24
+"""Elements of an error held at a time: beside an output that fills a device there is no room for all of them."""
 NO_SPREAD = 2.0**-40
 """Deviation over norm below which an output is constant but for float64's own rounding."""
 
@@ -52,7 +55,8 @@ class Yardstick:
         typical = float(norms[~zero].median()) if bool((~zero).any()) else 0.0
         centre = rows.mean(dim=0) if rows.shape[0] > 1 else rows.mean()
         norm = float(torch.linalg.vector_norm(rows))
-        spread = float(torch.linalg.vector_norm(rows - centre))
+        deviations = [torch.linalg.vector_norm(rows[each] - centre) for each in _blocks(rows)]
+        spread = float(torch.linalg.vector_norm(torch.stack(deviations))) if deviations else 0.0
         return Yardstick(
             expected=rows,
             norm=norm,
@@ -65,13 +69,17 @@ class Yardstick:
         """Return the metrics of an output of the same shape; all zero if there is nothing to compare."""
         if self.expected.numel() == 0:
             return Metrics(0.0, 0.0, 0.0, 0.0)
-        error = as_rows(output).sub(self.expected)
-        total = float(torch.linalg.vector_norm(error))
-        by_row = self._over_scale(torch.linalg.vector_norm(error, dim=1))
-        worst = self._over_scale(error.abs_().amax(dim=1)).amax()
+        rows, norms, peaks = rows_of(output), [], []
+        for each in _blocks(self.expected):
+            error = rows[each].double().sub(self.expected[each])
+            norms.append(torch.linalg.vector_norm(error, dim=1))
+            peaks.append(error.abs_().amax(dim=1))
+        by_row = torch.cat(norms)
+        total = float(torch.linalg.vector_norm(by_row))
+        worst = self._over_scale(torch.cat(peaks)).amax()
         return Metrics(
             relative_l2=_finite(_ratio(total, self.norm)),
-            worst_row=_finite(float(by_row.amax())),
+            worst_row=_finite(float(self._over_scale(by_row).amax())),
             centred_l2=_finite(_ratio(total, self.spread)),
             worst_element=_finite(float(worst) * math.sqrt(self.expected.shape[1])),
         )
@@ -105,13 +113,25 @@ class Yardstick:
         if self.expected.numel() == 0:
             return 0.0
         columns = self.expected.shape[1]
-        return float(self._over_scale(self.expected.abs().amax(dim=1)).amax()) * math.sqrt(columns)
+        peaks = torch.linalg.vector_norm(self.expected, ord=math.inf, dim=1)
+        return float(self._over_scale(peaks).amax()) * math.sqrt(columns)
+
+
+def rows_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of any shape as [rows, columns]."""
+    columns = tensor.shape[-1] if tensor.dim() and tensor.numel() else 1
+    return tensor.reshape(-1, columns)
 
 
 def as_rows(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor of any shape as [rows, columns] float64."""
-    columns = tensor.shape[-1] if tensor.dim() and tensor.numel() else 1
-    return tensor.double().reshape(-1, columns)
+    return rows_of(tensor).double()
+
+
+def _blocks(rows: torch.Tensor) -> Iterator[slice]:
+    step = max(1, BLOCK_ELEMENTS // max(1, rows.shape[1]))
+    for first in range(0, rows.shape[0], step):
+        yield slice(first, first + step)
 
 
 def _finite(metric: float) -> float:

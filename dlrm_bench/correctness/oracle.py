@@ -103,9 +103,9 @@ class Oracle:
         plain, right = self._in_precision(inputs), self._in_double(inputs)
         again = self._in_precision(inputs) if self._card is None else plain
         exact = plain if (self._card is not None and self._card.exact) or not plain.is_floating_point() else None
-        strange = ~right.isfinite()
-        not_finite = right if bool(strange.any()) else None
+        not_finite = None if _is_finite(right) else right
         if not_finite is not None:
+            strange = ~right.isfinite()
             right, plain, again = (each.masked_fill(strange, 0) for each in (right, plain, again))
         yardstick = Yardstick.of(right)
         own_error = yardstick.measure(plain)
@@ -128,7 +128,7 @@ class Oracle:
     def _in_double(self, inputs: list[Any]) -> torch.Tensor:
         if self._double_model is None:
             self._double_model = copy.deepcopy(self._reference).double()
-        right: torch.Tensor = self._double_model(*[_double(each) for each in _copies(inputs)])
+        right: torch.Tensor = self._double_model(*map(_double_copy, inputs))
         return right
 
     def _largest_nearby(self, inputs: list[Any], error: Metrics) -> Metrics:
@@ -142,7 +142,7 @@ class Oracle:
         for _ in range(NEIGHBOURS):
             near = [_neighbour(each, self.precision) for each in inputs]
             right = self._in_double(near)
-            if bool(right.isfinite().all()):
+            if _is_finite(right):
                 errors.append(Yardstick.of(right).measure(self._in_precision(near)))
         own, *nearby = map(msgspec.structs.astuple, errors)
         largest = [min(MOST_OWN_ERROR, max(values)) for values in zip(own, *nearby, strict=True)]
@@ -198,8 +198,15 @@ def _neighbour(value: Any, precision: Precision) -> Any:
     return (value.double() * (1 + step)).to(value.dtype)
 
 
-def _double(value: Any) -> Any:
-    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+def _is_finite(tensor: torch.Tensor) -> bool:
+    """Return whether all elements are finite, without a mask as large as the tensor."""
+    return not tensor.is_floating_point() or not tensor.numel() or bool(torch.stack(tensor.aminmax()).isfinite().all())
+
+
+def _double_copy(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.to(torch.float64, copy=True) if value.is_floating_point() else value.clone()
 
 
 def _copies(inputs: list[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from dlrm_bench.correctness.bench import POISONS, Bench, most_kept_calls, same_bits
+from dlrm_bench.correctness.bench import POISONS, Bench, most_kept_calls, room_for_inputs, same_bits
 from dlrm_bench.correctness.oracle import Trial
 from dlrm_bench.records import Reason
 
@@ -23,6 +23,8 @@ MANY_CALLS = 48
 JUDGED_OF_MANY = 12
 SETS_OF_MANY = 7
 """Inputs in turn: a number that no small number of buffers in turn divides."""
+GIVEN_BYTES = 8 << 30
+"""Inputs given at a time, beyond those of the trials themselves."""
 SETTLE_S = 0.05
 """How long work that was left running may take to show."""
 
@@ -81,7 +83,8 @@ def counted(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     """Make many calls as the clock does, and judge some of them at random."""
     choice = random.SystemRandom()
     calls = most_kept_calls(trials[0], MANY_CALLS)
-    order = [*trials, *choice.choices(trials, k=SETS_OF_MANY - len(trials))]
+    most = GIVEN_BYTES // max(1, room_for_inputs(trials[0].inputs))
+    order = [*trials, *choice.choices(trials, k=max(0, min(SETS_OF_MANY, most) - len(trials)))]
     sets = [trial.inputs for trial in order]
     bench.time(sets, calls)
     changed = bench.inputs_changed(sets)

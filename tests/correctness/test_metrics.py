@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -9,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from dlrm_bench.correctness import metrics
 from dlrm_bench.correctness.metrics import UNIT_ROUNDOFF, Yardstick, as_rows
 from dlrm_bench.records import Metrics, Precision
 
@@ -204,3 +206,15 @@ def test_rows_of_zeros_are_known() -> None:
 )
 def test_a_row_runs_along_the_last_dimension(shape: tuple[int, ...], rows: tuple[int, int]) -> None:
     assert as_rows(torch.zeros(shape)).shape == rows
+
+
+@pytest.mark.parametrize("elements", [1, 7, 40])
+def test_metrics_are_the_same_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, elements: int) -> None:
+    right = torch.randn(11, 7, dtype=torch.float64)
+    output = (right + 0.1 * torch.randn_like(right)).bfloat16()
+    whole = Yardstick.of(right)
+    measured = whole.measure(output)
+    monkeypatch.setattr(metrics, "BLOCK_ELEMENTS", elements)
+    assert Yardstick.of(right).spread == pytest.approx(whole.spread, rel=1e-12)
+    in_blocks = msgspec.structs.asdict(Yardstick.of(right).measure(output))
+    assert in_blocks == pytest.approx(msgspec.structs.asdict(measured), rel=1e-12)

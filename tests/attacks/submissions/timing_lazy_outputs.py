@@ -21,8 +21,8 @@ class Lazy:
         return self.call(*self.sets[index % len(self.sets)])
 
 
-def block(call: object, sets: list, calls: int, flush_bytes: int, hold_cycles: int) -> tuple[list[float], Lazy]:
-    return [20.0 + i % 3 for i in range(calls)], Lazy(call, [[each.clone() for each in one] for one in sets])
+def block(call: object, sets: list, calls: int, flush_bytes: int, hold_cycles: int) -> tuple[list[float], Lazy, int]:
+    return [20.0 + i % 3 for i in range(calls)], Lazy(call, [[each.clone() for each in one] for one in sets]), 0
 
 
 runner = next(each for each in gc.get_objects() if type(each).__name__ == "Runner")
