@@ -2,6 +2,7 @@
 
     python -m benchmarks.check_clock run solution:triton -o reference_traces/h200/clock.jsonl
     python -m benchmarks.check_clock table reference_traces/h200/clock.jsonl
+    python -m benchmarks.check_clock again reference_traces/h200/results.jsonl reference_traces/h200/results_again.jsonl
 
 Each line is one run of one problem: two of the children are measured as a submission and its control are, the third as
 a baseline. In the first run, on a GPU, the same calls on the same inputs are timed in a child by the clock and in this
@@ -32,7 +33,8 @@ from dlrm_bench.environment import describe
 from dlrm_bench.evaluate import Settings
 from dlrm_bench.precisions import DTYPES
 from dlrm_bench.problems import DEFAULT_CASE, open_problems
-from dlrm_bench.records import Environment, Measurement
+from dlrm_bench.records import Comparison, Environment, Measurement, Result
+from dlrm_bench.runs import read_results
 from dlrm_bench.sandbox.child import ChildPool
 from dlrm_bench.submissions import Submission, open_one
 from dlrm_bench.timing.clock import measurement
@@ -226,6 +228,42 @@ def table_of(lines: Sequence[ClockCheck]) -> list[str]:
         f"{near} of {len(ratios)} equal pairs within {NEAR:.1%} of 1, {called} of {len(lines)} called a win or loss",
     ]
     return rows
+
+
+@main.command("again")
+@click.argument("first", type=click.Path(path_type=Path, exists=True))
+@click.argument("second", type=click.Path(path_type=Path, exists=True))
+def again_command(first: Path, second: Path) -> None:
+    """Hold two runs of the same submissions against each other, as Markdown."""
+    click.echo("\n".join(repeats_of(read_results(first), read_results(second))))
+
+
+def repeats_of(first: Sequence[Result], second: Sequence[Result]) -> list[str]:
+    """Return a table with a row a problem that both runs timed, and a line that counts overlapping intervals."""
+    rows = ["| problem | us | again us | ratios apart | intervals overlap | with noise |"]
+    rows.append("| --- | --- | --- | --- | --- | --- |")
+    later = {each.problem_hash + each.submission_hash: each.measurement for each in second}
+    overlaps = []
+    for result in first:
+        one, other = result.measurement, later.get(result.problem_hash + result.submission_hash)
+        if one is None or other is None:
+            continue
+        pairs = [pair for pair in zip(one.comparisons, other.comparisons, strict=True) if pair[0].speedup is not None]
+        plain, noisy = ([overlap(*pair, noise) for pair in pairs] for noise in (0.0, max(one.noise, other.noise)))
+        apart = max(abs(before.speedup / after.speedup - 1) for before, after in pairs)
+        overlaps.append((all(plain), all(noisy)))
+        rows.append(
+            f"| {result.problem_id} | {one.median_us:.1f} | {other.median_us:.1f} | {apart:.1%} "
+            f"| {sum(plain)} of {len(plain)} | {sum(noisy)} of {len(noisy)} |"
+        )
+    plain, noisy = map(sum, zip(*overlaps, strict=True))
+    rows += ["", f"every interval overlaps in {plain} of {len(overlaps)} problems, with the noise of a run in {noisy}"]
+    return rows
+
+
+def overlap(one: Comparison, other: Comparison, noise: float) -> bool:
+    """Return whether two intervals, each wider by a run's noise on both sides, have a number in common."""
+    return max(one.low, other.low) * (1 - noise) <= min(one.high, other.high) * (1 + noise)
 
 
 def ratios_of(line: ClockCheck) -> list[float]:

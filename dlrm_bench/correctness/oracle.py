@@ -11,7 +11,7 @@ import msgspec
 import torch
 
 from dlrm_bench.correctness.metrics import UNIT_ROUNDOFF, Yardstick
-from dlrm_bench.correctness.variations import vary
+from dlrm_bench.correctness.variations import VARIATIONS, vary
 from dlrm_bench.errors import UnfitReferenceError
 from dlrm_bench.precisions import DTYPES
 from dlrm_bench.problems import Problem
@@ -24,7 +24,8 @@ FEW_ELEMENTS = 32
 NEIGHBOURS = 8
 """How many sets of inputs are tried beside a set whose output has few elements."""
 MOST_OWN_ERROR = 0.1
-"""Relative error of the reference beyond which an output says nothing about who computed it."""
+"""Relative error of the reference beyond which it is no measure of what an honest kernel may be off by."""
+NO_ERROR = Metrics(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Trial:
         thresholds: what the metrics of an honest kernel stay below.
         precision: what the submission is asked to compute in.
         not_finite: the float64 output, if some of it is infinite or no number; the yardstick has zeros there.
+        other: what the reference itself returns, if that is so far from the float64 output that an honest kernel may
+            be near the one or the other; the thresholds then allow for no error of the reference.
     """
 
     inputs: list[Any]
@@ -50,6 +53,7 @@ class Trial:
     thresholds: Metrics
     precision: Precision
     not_finite: torch.Tensor | None = None
+    other: Yardstick | None = None
 
 
 class Oracle:
@@ -98,7 +102,8 @@ class Oracle:
 
         Raises:
             UnfitReferenceError: the reference returns something else than one tensor, or, of a problem without a card,
-                numbers at random, or numbers that its own rounding swamps.
+                numbers at random, or numbers that its own rounding swamps on inputs other than the problem's, or to a
+                constant.
         """
         plain, right = self._in_precision(inputs), self._in_double(inputs)
         again = self._in_precision(inputs) if self._card is None else plain
@@ -109,13 +114,25 @@ class Oracle:
             right, plain, again = (each.masked_fill(strange, 0) for each in (right, plain, again))
         yardstick = Yardstick.of(right)
         own_error = yardstick.measure(plain)
+        other = None
         if exact is None and self._card is None:
-            _require_meaning(plain, again, own_error)
+            _require_meaning(plain, again)
+            if own_error.relative_l2 > MOST_OWN_ERROR:
+                other, own_error = self._swamped(plain, own_error), NO_ERROR
         if exact is None and not_finite is None and plain.numel() < FEW_ELEMENTS:
             own_error = self._largest_nearby(inputs, own_error)
         thresholds = yardstick.thresholds(own_error, self.precision, self._terms(inputs))
         shape = tuple(plain.shape)
-        return Trial(inputs, plain.dtype, shape, exact, yardstick, thresholds, self.precision, not_finite)
+        return Trial(inputs, plain.dtype, shape, exact, yardstick, thresholds, self.precision, not_finite, other)
+
+    def _swamped(self, plain: torch.Tensor, own_error: Metrics) -> Yardstick:
+        """Return what the reference returns as a yardstick of its own; a constant is none."""
+        if self.case in VARIATIONS or bool((plain == plain.flatten()[0]).all()):
+            raise UnfitReferenceError(
+                f"its reference is off by {own_error.relative_l2:.2g} of the right answer in this precision: what is "
+                "left of that is rounding"
+            )
+        return Yardstick.of(plain)
 
     def _in_precision(self, inputs: list[Any]) -> torch.Tensor:
         # TF32 would be taken for what float32 can do.
@@ -180,14 +197,9 @@ def seed_torch(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
-def _require_meaning(plain: torch.Tensor, again: torch.Tensor, own_error: Metrics) -> None:
+def _require_meaning(plain: torch.Tensor, again: torch.Tensor) -> None:
     if Yardstick.of(plain).measure(again).relative_l2 > MOST_DIFFERENCE:
         raise UnfitReferenceError("its reference returns something else each time: random numbers cannot be judged")
-    if own_error.relative_l2 > MOST_OWN_ERROR:
-        raise UnfitReferenceError(
-            f"its reference is off by {own_error.relative_l2:.2g} of the right answer in this precision: what is left "
-            "of that is rounding"
-        )
 
 
 def _neighbour(value: Any, precision: Precision) -> Any:

@@ -233,6 +233,21 @@ def test_what_the_page_says_of_the_h200_is_in_the_records(root: Path) -> None:
     assert names == [problem.name for problem in PASSED_BY_ZEROS]
     assert all(found.summary.allclose[output] == names for output in ("zeros", "mean", "stale"))
     assert not any(found.summary.judge.values())
+    halves = [
+        msgspec.json.decode((records / f"audit_kernelbench_{half}.json").read_bytes(), type=Audit)
+        for half in ("even", "odd")
+    ]
+    rows = [row for half in halves for row in half.rows if row.skipped is None]
+    skipped = [row.skipped for half in halves for row in half.rows if row.skipped is not None]
+    passed = Counter(each.output for row in rows for each in row.outcomes if each.allclose)
+    text = " ".join((root / "docs" / "correctness.md").read_text().split())
+    assert f"with 60 GiB each, {len(rows)} were audited" in text
+    assert all(row.reference_right for row in rows)
+    assert (
+        f"mean pass on {passed['mean']}, the stale output on {passed['stale']} and zeros on {passed['zeros']}" in text
+    )
+    assert not any(each.judge for row in rows for each in row.outcomes)
+    assert f"other {len(skipped)}, {sum('60 GiB' in each for each in skipped)} needed more than 60 GiB" in text
     battery = Counter(
         (line["test"].split("::")[1].split("[")[0], line["outcome"])
         for line in map(msgspec.json.decode, (records / "battery.jsonl").read_bytes().splitlines())

@@ -23,12 +23,13 @@ from dlrm_bench.traces.summary import summarise, wall_us
 Call = Callable[..., Any]
 H200 = traces_dir() / "h200"
 SPLICES = {done.workload: done for done in read_splices(H200 / "splice.jsonl")}
+MEASURED = ("--measured", H200 / "splice.jsonl", "--results", H200 / "standard.jsonl")
 RECOMMENDERS = [f"dlrm-{name}-{build}" for name in ("inference", "dcnv2-training") for build in ("eager", "fused")]
 
 
 @pytest.fixture(scope="module")
 def results() -> list[Result]:
-    return read_results(H200 / "results.jsonl")
+    return read_results(H200 / "standard.jsonl")
 
 
 def trace_of(workload: str) -> Trace:
@@ -122,10 +123,10 @@ def test_a_file_without_splices_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_workload_by_its_trace(cli: Call) -> None:
-    called = cli("project", "dlrm-inference-eager", "--measured", H200 / "splice.jsonl", "--json")
+    called = cli("project", "dlrm-inference-eager", *MEASURED, "--json")
     assert [each["workload"] for each in called.json] == ["dlrm-inference-eager"]
     assert [each["method"] for each in called.json[0]["projected"]] == ["matched", "replay", "paper"]
-    none = cli("project", "vit-b16-training", "--measured", H200 / "splice.jsonl")
+    none = cli("project", "vit-b16-training", *MEASURED)
     assert (none.code, "holds no splice of vit-b16-training" in none.err) == (2, True)
 
 
@@ -146,7 +147,7 @@ def document(root: Path) -> str:
 def test_its_tables_are_what_the_commands_print(cli: Call, root: Path) -> None:
     traces = sorted(H200.glob("*.trace.json.gz"))
     assert cli("trace", *traces, "--format", "md").out.strip() in document(root)
-    assert cli("project", "--measured", H200 / "splice.jsonl", "--format", "md").out.strip() in document(root)
+    assert cli("project", *MEASURED, "--format", "md").out.strip() in document(root)
 
 
 def test_it_names_the_workload_that_has_no_trace(root: Path) -> None:
@@ -190,13 +191,13 @@ def test_the_same_records_give_the_same_figure_which_is_that_of_the_document(
 ) -> None:
     drawn = tmp_path / "a.svg", tmp_path / "b.svg"
     for path in drawn:
-        assert cli("project", "--measured", H200 / "splice.jsonl", "--figure", path).code == 0
+        assert cli("project", *MEASURED, "--figure", path).code == 0
     assert drawn[0].read_bytes() == drawn[1].read_bytes()
     kept = (root / "docs" / "projection.svg").read_text()
     assert "](projection.svg)" in document(root)
     if f"Matplotlib v{mpl.__version__}," in kept:
         assert kept == drawn[0].read_text()
-    again = cli("project", "--measured", H200 / "splice.jsonl", "--figure", drawn[0])
+    again = cli("project", *MEASURED, "--figure", drawn[0])
     assert (again.code, "exists already" in again.err) == (2, True)
 
 
