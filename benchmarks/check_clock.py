@@ -33,7 +33,7 @@ from dlrm_bench.environment import describe
 from dlrm_bench.evaluate import Settings
 from dlrm_bench.precisions import DTYPES
 from dlrm_bench.problems import DEFAULT_CASE, open_problems
-from dlrm_bench.records import Comparison, Environment, Measurement, Result
+from dlrm_bench.records import Environment, Measurement, Result
 from dlrm_bench.runs import read_results
 from dlrm_bench.sandbox.child import ChildPool
 from dlrm_bench.submissions import Submission, open_one
@@ -240,8 +240,7 @@ def again_command(first: Path, second: Path) -> None:
 
 def repeats_of(first: Sequence[Result], second: Sequence[Result]) -> list[str]:
     """Return a table with a row a problem that both runs timed, and a line that counts overlapping intervals."""
-    rows = ["| problem | us | again us | ratios apart | intervals overlap | with noise |"]
-    rows.append("| --- | --- | --- | --- | --- | --- |")
+    rows = ["| problem | us | again us | ratios apart | intervals overlap |", "| --- | --- | --- | --- | --- |"]
     later = {each.problem_hash + each.submission_hash: each.measurement for each in second}
     overlaps = []
     for result in first:
@@ -249,21 +248,16 @@ def repeats_of(first: Sequence[Result], second: Sequence[Result]) -> list[str]:
         if one is None or other is None:
             continue
         pairs = [pair for pair in zip(one.comparisons, other.comparisons, strict=True) if pair[0].speedup is not None]
-        plain, noisy = ([overlap(*pair, noise) for pair in pairs] for noise in (0.0, max(one.noise, other.noise)))
+        common = [max(each.low for each in pair) <= min(each.high for each in pair) for pair in pairs]
         apart = max(abs(before.speedup / after.speedup - 1) for before, after in pairs)
-        overlaps.append((all(plain), all(noisy)))
+        overlaps.append(all(common))
         rows.append(
             f"| {result.problem_id} | {one.median_us:.1f} | {other.median_us:.1f} | {apart:.1%} "
-            f"| {sum(plain)} of {len(plain)} | {sum(noisy)} of {len(noisy)} |"
+            f"| {sum(common)} of {len(common)} |"
         )
-    plain, noisy = map(sum, zip(*overlaps, strict=True))
-    rows += ["", f"every interval overlaps in {plain} of {len(overlaps)} problems, with the noise of a run in {noisy}"]
-    return rows
-
-
-def overlap(one: Comparison, other: Comparison, noise: float) -> bool:
-    """Return whether two intervals, each wider by a run's noise on both sides, have a number in common."""
-    return max(one.low, other.low) * (1 - noise) <= min(one.high, other.high) * (1 + noise)
+    if not overlaps:
+        raise click.ClickException("the two runs timed nothing in common")
+    return [*rows, "", f"all intervals of a problem overlap in {sum(overlaps)} of {len(overlaps)}"]
 
 
 def ratios_of(line: ClockCheck) -> list[float]:

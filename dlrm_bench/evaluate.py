@@ -18,7 +18,7 @@ from dlrm_bench.environment import describe
 from dlrm_bench.errors import UnfitReferenceError
 from dlrm_bench.lineup import Entrance, Lineup
 from dlrm_bench.problems import Problem
-from dlrm_bench.records import Effort, Measurement, Reason, Result, Verdict, failure, status_of
+from dlrm_bench.records import SCHEMA, Effort, Measurement, Reason, Result, Verdict, failure, status_of
 from dlrm_bench.sandbox.child import Child, ChildPool, SubmissionFailedError
 from dlrm_bench.sandbox.headers import HeaderStore
 from dlrm_bench.sandbox.limits import is_out_of_memory
@@ -26,9 +26,7 @@ from dlrm_bench.settings import Settings
 from dlrm_bench.submissions import Submission
 from dlrm_bench.timing.roofline import Ceilings, measure_ceilings
 
-__all__ = ["SCHEMA", "Evaluator", "Settings", "evaluate"]
-
-SCHEMA = 2
+__all__ = ["Evaluator", "Settings", "evaluate"]
 
 
 class Evaluator:

@@ -38,8 +38,9 @@ class Entrance:
 
     def begin(self) -> None:
         """Have the two children get ready."""
-        self._contestants = [self._contestant(), self._contestant()]
-        self._entering = [self._enter(each) for each in self._contestants]
+        for _ in range(2):
+            self._contestants.append(self._contestant())
+            self._entering.append(self._enter(self._contestants[-1]))
 
     def contestants(self) -> tuple[Contestant, Contestant]:
         """Return the two, ready; what went wrong is their `reason`."""

@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 from dlrm_bench.errors import MissingFileError, UsageError
-from dlrm_bench.records import Result, RunRecord
+from dlrm_bench.records import SCHEMA, Comparison, Result, RunRecord
 
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.jsonl"
@@ -105,7 +105,24 @@ def read_results(path: Path) -> list[Result]:
         if not line.strip():
             continue
         try:
-            results.append(msgspec.json.decode(line, type=Result))
+            results.append(as_of_now(msgspec.json.decode(line, type=Result)))
         except msgspec.DecodeError as error:
             raise MissingFileError(f"{file}, line {number} is not a result: {error}") from error
     return results
+
+
+def as_of_now(result: Result) -> Result:
+    """Return a record with its intervals as this release has them: older ones were without the noise."""
+    measurement = result.measurement
+    if measurement is None or result.schema == SCHEMA:
+        return result
+    comparisons = [_with_noise(each, 1 + measurement.noise) for each in measurement.comparisons]
+    return msgspec.structs.replace(
+        result, schema=SCHEMA, measurement=msgspec.structs.replace(measurement, comparisons=comparisons)
+    )
+
+
+def _with_noise(each: Comparison, factor: float) -> Comparison:
+    if each.low is None or each.high is None:
+        return each
+    return msgspec.structs.replace(each, low=each.low / factor, high=each.high * factor)

@@ -19,6 +19,7 @@ from hypothesis import settings
 from dlrm_bench.cli import run
 from dlrm_bench.problems import Problem, ProblemSet, load_problems
 from dlrm_bench.records import (
+    SCHEMA,
     Comparison,
     Environment,
     Measurement,
@@ -205,7 +206,7 @@ def _result(
             calls_per_block=5,
         )
     result = Result(
-        schema=1,
+        schema=SCHEMA,
         problem=problem.name,
         problem_id=problem.id,
         problem_hash=problem.hash,

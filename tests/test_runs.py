@@ -157,3 +157,23 @@ def test_a_folder_that_cannot_be_written_is_refused_with_its_path(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(MissingFileError, match=f"cannot write the run folder {tmp_path / 'file' / 'run'}"):
         RunFolder(tmp_path / "file" / "run", run_record, resume=False)
+
+
+def test_intervals_of_an_older_record_get_the_noise_that_they_were_without(
+    tmp_path: Path, make_result: MakeResult, make_comparison: Callable[..., object]
+) -> None:
+    unknown = msgspec.structs.replace(make_comparison("fbgemm", 2.0, "win"), speedup=None, low=None, high=None)
+    now = make_result(1, comparisons=[make_comparison("eager", 2.0, "win"), unknown])
+    old = msgspec.structs.replace(now, schema=2)
+    path = tmp_path / RESULTS_FILE
+    path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in (old, now, make_result(2, "incorrect"))))
+    first, second, wrong = read_results(path)
+    assert second == now
+    assert wrong.measurement is None
+    assert first.schema == now.schema
+    assert first.measurement is not None
+    assert now.measurement is not None
+    [before, _], [after, none] = now.measurement.comparisons, first.measurement.comparisons
+    assert (after.low, after.high) == pytest.approx((before.low / 1.01, before.high * 1.01))
+    assert (after.speedup, after.outcome) == (before.speedup, before.outcome)
+    assert (none.low, none.high) == (None, None)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 
 from dlrm_bench.environment import describe
-from dlrm_bench.evaluate import SCHEMA, Evaluator, Settings
-from dlrm_bench.records import Result, RunRecord
+from dlrm_bench.evaluate import Evaluator, Settings
+from dlrm_bench.records import SCHEMA, Result, RunRecord
 from dlrm_bench.runs import RunFolder
 from dlrm_bench.submissions import Submission
 

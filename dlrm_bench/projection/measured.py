@@ -62,7 +62,8 @@ def project_spliced(done: Splice, trace: Trace, results: Sequence[Result], polic
     for each in chosen:
         if each.submission_hash != put_in[each.problem].submission_hash:
             raise MismatchError(
-                f"{each.submission} for {each.problem} had another text when it was timed than in the splice"
+                f"{each.submission} for {each.problem} had another text when it was timed than in the splice; "
+                "take --results of a run of the text that was put in"
             )
     projection = project(trace, chosen, policy=policy)
     fractions = {each.denominator: each.fraction for each in addressable_fractions(trace, find_policy(policy))}

@@ -39,7 +39,7 @@ from dlrm_bench.records.measurement import (
 from dlrm_bench.records.problem import Bags, Case, ProblemCard, Tables
 from dlrm_bench.records.projection import Identity, Match, Method, Projection, Saving
 from dlrm_bench.records.report import BaselineSummary, Finding, Summary
-from dlrm_bench.records.result import Environment, Result, RunRecord, SweepPoint
+from dlrm_bench.records.result import SCHEMA, Environment, Result, RunRecord, SweepPoint
 from dlrm_bench.records.splice import Replacement, Splice, SpliceTimes, WholeCheck
 from dlrm_bench.records.trace import (
     AddressableFraction,
@@ -75,6 +75,7 @@ __all__ = [
     "CHEATING",
     "FAILURES",
     "LANGUAGES",
+    "SCHEMA",
     "TEMPLATES",
     "TRIVIAL",
     "AddressableFraction",

@@ -139,9 +139,9 @@ class Comparison(Record, frozen=True):
         message: what the baseline is, or why it has no time.
         median_us: its time.
         speedup: median over the rounds of baseline time over submission time.
-        low: lower end of the bootstrap 95% interval of that median.
+        low: lower end of its interval: the bootstrap's 95%, and the measurement's noise below that.
         high: upper end.
-        outcome: win if the interval lies above 1 + noise, loss if below 1 - noise, tie otherwise.
+        outcome: win if the interval lies above 1, loss if below 1, tie otherwise.
         block_us: time of a call in each of its blocks, in the order they were run.
     """
 

@@ -6,6 +6,9 @@ from dlrm_bench.records.base import Constant, Precision, Record, Size
 from dlrm_bench.records.measurement import Effort, Measurement
 from dlrm_bench.records.verdict import Status, Verdict
 
+SCHEMA = 3
+"""Of results and runs. In those before 3 an interval is the bootstrap's alone, without the noise."""
+
 
 class Environment(Record, frozen=True):
     """Where a result was made: an allow-list, never the host's name, the user or the environment variables."""

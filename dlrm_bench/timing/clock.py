@@ -10,7 +10,7 @@ from dlrm_bench.records import Comparison, Effort, Measurement, Outcome, Reason,
 from dlrm_bench.timing.contestant import Contestant
 from dlrm_bench.timing.race import Race
 from dlrm_bench.timing.roofline import Ceilings, least_us, roofline
-from dlrm_bench.timing.statistics import distance, paired_speedup
+from dlrm_bench.timing.statistics import Interval, distance, paired_speedup, widened
 
 ASKING_US = {"cuda_events": 600.0, "cpu_perf_counter": 150.0}
 LOOP_US = {"cuda_events": 20.0, "cpu_perf_counter": 10.0}
@@ -93,7 +93,7 @@ def measurement(
 def _compare(submission: Contestant, baseline: Contestant, about: str, noise: float) -> Comparison:
     if baseline.reason is not None:
         return Comparison(baseline.name, status_of(baseline.reason), f"{about}; {baseline.reason.message}")
-    speedup = paired_speedup(submission.by_round(), baseline.by_round())
+    speedup = widened(paired_speedup(submission.by_round(), baseline.by_round()), noise)
     return Comparison(
         baseline=baseline.name,
         status="correct",
@@ -102,13 +102,13 @@ def _compare(submission: Contestant, baseline: Contestant, about: str, noise: fl
         speedup=speedup.median,
         low=speedup.low,
         high=speedup.high,
-        outcome=outcome(speedup.low, speedup.high, noise),
+        outcome=outcome(speedup),
         block_us=list(baseline.block_us),
     )
 
 
-def outcome(low: float, high: float, noise: float) -> Outcome:
-    """Return win if the interval lies above 1 + noise, loss if it lies below 1 - noise, tie otherwise."""
-    if low > 1 + noise:
+def outcome(speedup: Interval) -> Outcome:
+    """Return win if the interval lies above 1, loss if it lies below 1, tie otherwise."""
+    if speedup.low > 1:
         return "win"
-    return "loss" if high < 1 - noise else "tie"
+    return "loss" if speedup.high < 1 else "tie"

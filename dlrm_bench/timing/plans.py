@@ -27,7 +27,7 @@ class Plan:
 
 
 PLANS: dict[Effort, Plan] = {
-    "quick": Plan(6, 8, 4e3, 16, narrow=0.02),
+    "quick": Plan(6, 7, 4e3, 16, narrow=0.02),
     "standard": Plan(12, 30, 12e3, 32, narrow=0.005),
     "thorough": Plan(30, 80, 24e3, 64, narrow=0.002),
 }

@@ -44,6 +44,16 @@ def paired_speedup(submission_us: ArrayLike, baseline_us: ArrayLike) -> Interval
     return median_interval(baseline / submission)
 
 
+def widened(ratio: Interval, noise: float) -> Interval:
+    """Return an interval that holds for other children of the same code too, which lie elsewhere in memory.
+
+    Args:
+        ratio: as it is known for the children of one run.
+        noise: how far two equal runs lie apart.
+    """
+    return Interval(ratio.median, ratio.low / (1 + noise), ratio.high * (1 + noise))
+
+
 def distance(ratio: Interval) -> float:
     """Return how far from 1 the farther end of an interval lies."""
     return max(abs(ratio.low - 1), abs(ratio.high - 1))

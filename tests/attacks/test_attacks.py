@@ -26,7 +26,6 @@ from dlrm_bench.records import ReasonKind, Result
 from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.submissions import Submission
 
-pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parent / "submissions"
 SECONDS = 20.0
 MEMORY_MIB = 2048

@@ -16,6 +16,7 @@ from dlrm_bench.traces.load import load_trace
 from dlrm_bench.traces.store import check_index, encode_trace, write_index, write_trace
 
 Call = Callable[..., Any]
+H200 = traces_dir() / "h200"
 BAG = "void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel_sum_mean<float>(long const*)"
 SHOWN = ("embedding_forward", "gemm", "wall of a step", "kernel time without communication", "Test GPU, fp32, 1 steps")
 
@@ -201,7 +202,7 @@ def test_another_gpu_is_labelled_when_forced(cli: Call, kineto_file: Path, resul
     [
         ["trace", "FILE"],
         ["project", "FILE", "--results", "RESULTS"],
-        ["project", "--measured", traces_dir() / "h200" / "splice.jsonl"],
+        ["project", "--measured", H200 / "splice.jsonl", "--results", H200 / "standard.jsonl"],
         ["project", "-h"],
     ],
 )

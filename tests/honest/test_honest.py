@@ -60,7 +60,6 @@ def children(where: torch.device) -> Iterator[ChildPool]:
         yield pool
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.path.stem)
 def test_it_is_accepted(variant: Variant, children: ChildPool, problems: ProblemSet) -> None:
     with closing(children.take()) as child:

@@ -107,7 +107,7 @@ class Lazy(list):
 class ModelNew(torch.nn.Module):
     def forward(self):
         runner = next(each for each in gc.get_objects() if type(each).__name__ == "Runner")
-        runner._stopwatch = lambda *block: ([1.0, 1.0, 1.0], Lazy())
+        runner._stopwatch = lambda *block: ([1.0, 1.0, 1.0], Lazy(), 0)
         return torch.zeros(4)
 """
     with pytest.raises(SubmissionFailedError, match="kept in a list"):

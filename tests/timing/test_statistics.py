@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlrm_bench.timing.statistics import distance, median_interval, paired_speedup
+from dlrm_bench.timing.clock import outcome
+from dlrm_bench.timing.statistics import Interval, distance, median_interval, paired_speedup, widened
 
 ROUNDS, REPETITIONS = 20, 300
 
@@ -82,3 +83,23 @@ def test_noise_is_the_farther_end_of_the_interval() -> None:
     quiet, loud = (distance(paired_speedup(*simulate(1.0, 0, sigma))) for sigma in (0.001, 0.1))
     assert 0 < quiet < 0.002
     assert 0.02 < loud < 0.2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "noise", "expected"),
+    [
+        (1.02, 1.04, 0.005, "win"),
+        (1.004, 1.04, 0.005, "tie"),
+        (0.99, 1.02, 0.005, "tie"),
+        (0.96, 0.98, 0.005, "loss"),
+        (0.96, 0.996, 0.005, "tie"),
+        (1.3, 1.4, 0.5, "tie"),
+        (0.7, 0.8, 2.0, "tie"),
+    ],
+)
+def test_what_counts_is_an_interval_with_the_noise_on_both_sides(
+    low: float, high: float, noise: float, expected: str
+) -> None:
+    found = widened(Interval(1.0, low, high), noise)
+    assert found.low < low < high < found.high
+    assert outcome(found) == expected
