@@ -30,34 +30,31 @@ class Entrance:
     They get ready in threads, beside whatever else goes on, from `begin` on.
     """
 
-    def __init__(self, contestant: Callable[[], Contestant], enter: Callable[[Contestant], Future[None]]) -> None:
-        self._contestant = contestant
+    def __init__(self, enter: Callable[[], tuple[Contestant, Future[None]]]) -> None:
         self._enter = enter
-        self._contestants: list[Contestant] = []
-        self._entering: list[Future[None]] = []
+        self._entered: list[tuple[Contestant, Future[None]]] = []
 
     def begin(self) -> None:
         """Have the two children get ready."""
         for _ in range(2):
-            self._contestants.append(self._contestant())
-            self._entering.append(self._enter(self._contestants[-1]))
+            self._entered.append(self._enter())
 
     def contestants(self) -> tuple[Contestant, Contestant]:
         """Return the two, ready; what went wrong is their `reason`."""
-        if not self._contestants:
+        if not self._entered:
             self.begin()
-        for entering in self._entering:
-            entering.result()
-        submission, control = self._contestants
+        for _, ready in self._entered:
+            ready.result()
+        (submission, _), (control, _) = self._entered
         return submission, control
 
     def close(self) -> None:
         """End the children."""
-        for each in self._contestants:
-            each.bench.child.kill()
-        wait(self._entering)
-        for each in self._contestants:
-            each.bench.child.close()
+        for contestant, _ in self._entered:
+            contestant.bench.child.kill()
+        wait([ready for _, ready in self._entered])
+        for contestant, _ in self._entered:
+            contestant.bench.child.close()
 
 
 class Lineup:
@@ -92,7 +89,12 @@ class Lineup:
 
     def entrance(self, entry: Submission) -> Entrance:
         """Return the way of a submission to the clock."""
-        return Entrance(lambda: self._contestant(entry), lambda each: self._threads.submit(self._enter, each, entry))
+
+        def enter() -> tuple[Contestant, Future[None]]:
+            contestant = self._contestant(entry)
+            return contestant, self._threads.submit(self._enter, contestant, entry)
+
+        return Entrance(enter)
 
     def time(
         self, contestants: tuple[Contestant, Contestant], effort: Effort, ceilings: Ceilings | None

@@ -114,7 +114,7 @@ def read_results(path: Path) -> list[Result]:
 def as_of_now(result: Result) -> Result:
     """Return a record with its intervals as this release has them: older ones were without the noise."""
     measurement = result.measurement
-    if measurement is None or result.schema == SCHEMA:
+    if measurement is None or result.schema >= SCHEMA:
         return result
     comparisons = [_with_noise(each, 1 + measurement.noise) for each in measurement.comparisons]
     return msgspec.structs.replace(

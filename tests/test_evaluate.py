@@ -116,7 +116,7 @@ def test_what_is_wrong_on_a_later_case_leaves_nothing_of_its_way_to_the_clock(mo
     with closing(Evaluator(settings, spares=0)) as evaluator:
         assert evaluator.evaluate(Submission("mine", Problem(1, "Plain", PLAIN), RIGHT_ONCE)).status == "incorrect"
     [entrance] = begun
-    assert not any(each.bench.child.workspace.exists() for each in entrance._contestants)
+    assert not any(contestant.bench.child.workspace.exists() for contestant, _ in entrance._entered)
 
 
 @pytest.mark.slow

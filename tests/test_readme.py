@@ -45,6 +45,10 @@ def test_what_the_docs_say_of_a_second_run_is_in_the_records(python: Callable[..
     called = python("-m", "benchmarks.check_clock", "again", first, second)
     assert called.code == 0, called.err
     assert called.out.strip() in text
+    nothing = python(
+        "-m", "benchmarks.check_clock", "again", first, root / "reference_traces" / "cpu" / "results.jsonl"
+    )
+    assert (nothing.code, nothing.err) == (1, "Error: the two runs timed nothing in common\n")
     # As they were written, before intervals had the noise in them.
     first, second = (
         {each["problem_id"]: each["measurement"] for each in map(json.loads, file.read_text().splitlines())}

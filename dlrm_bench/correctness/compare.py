@@ -44,7 +44,7 @@ def compare(output: torch.Tensor, trial: Trial, case: str) -> tuple[list[Reason]
         return _inexact(output, trial.exact, case), record
     if output.is_floating_point() and not bool(output.isfinite().all()):
         return [_not_finite(output, case)], record
-    failed = [kind for kind in METRICS if _times(kind, metrics, trial.thresholds) > 1]
+    failed = _failed(metrics, trial.thresholds)
     if not failed or _near_the_reference(output, trial):
         return _unclean_zero_rows(output, trial, case), record
     worst = max(failed, key=lambda kind: _times(kind, metrics, trial.thresholds))
@@ -53,10 +53,11 @@ def compare(output: torch.Tensor, trial: Trial, case: str) -> tuple[list[Reason]
 
 def _near_the_reference(output: torch.Tensor, trial: Trial) -> bool:
     """Return whether an output is within its precision of the reference's own, where that counts."""
-    if trial.other is None:
-        return False
-    metrics = trial.other.measure(output)
-    return all(_times(kind, metrics, trial.thresholds) <= 1 for kind in METRICS)
+    return trial.other is not None and not _failed(trial.other.measure(output), trial.thresholds)
+
+
+def _failed(metrics: Metrics, thresholds: Metrics) -> list[ReasonKind]:
+    return [kind for kind in METRICS if _times(kind, metrics, thresholds) > 1]
 
 
 def _times(kind: ReasonKind, metrics: Metrics, thresholds: Metrics) -> float:
