@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, cycle, groupby
+from itertools import cycle, groupby
 from pathlib import Path
 from statistics import median
 
@@ -51,11 +51,11 @@ NEAR = 0.005
 
 
 class SameCalls(msgspec.Struct, frozen=True):
-    """One submission, the same sets of inputs in turn, two timers.
+    """One submission, the same sets of inputs in turn, two timers in turn.
 
     Attributes:
         clock_us: median over the calls of several blocks, by the events in a child.
-        do_bench_us: median by `triton.testing.do_bench`.
+        do_bench_us: median over the calls of `triton.testing.do_bench`, asked for as long between the blocks.
         clock_mhz: lowest clock of the multiprocessors seen during the blocks.
         do_bench_mhz: lowest one seen during `do_bench`.
         host_us: time of a call in a row by the host's clock, which `do_bench` waits for.
@@ -148,18 +148,27 @@ def same_calls(entry: Submission, settings: Settings, pool: ChildPool, timed: Me
     oracle = Oracle(entry.problem, settings.size, DEFAULT_CASE, settings.precision, settings.device)
     sets = [oracle.draw_inputs(fresh_seed()) for _ in range(SETS)]
     seed, costs = fresh_seed(), ClockCosts.on(settings.device, settings.cold)
-    with contextlib.closing(pool.take()) as child, lowest_clock(settings.device) as clock_mhz:
+    model = build_here(entry, oracle, seed, settings)
+    turn = cycle(sets)
+    blocks: list[float] = []
+    plain_ms: list[float] = []
+    clock_mhz: list[int] = []
+    do_bench_mhz: list[int] = []
+    with contextlib.closing(pool.take()) as child:
         child.load(entry.source)
         child.build(oracle.init_inputs, seed, settings.precision)
         bench = Bench(child, DEFAULT_CASE)
-        bench.time(sets[:1], 1)
+        bench.time(sets, SETS)
         hold_cycles = int(HELD_US * costs.cycles_per_us)
-        blocks = [bench.time(sets, SETS, costs.flush_bytes, hold_cycles).times_us for _ in range(BLOCKS)]
-    model = build_here(entry, oracle, seed, settings)
-    turn = cycle(sets)
-    with lowest_clock(settings.device) as do_bench_mhz:
-        plain_ms = do_bench(lambda: model(*next(turn)), return_mode="median")
-    return SameCalls(median(chain(*blocks)), 1e3 * plain_ms, min(clock_mhz), min(do_bench_mhz), timed.host_us or 0.0)
+        do_bench(lambda: model(*next(turn)), rep=1)
+        # In turn, a block's length each, so that both find the card in the same state.
+        for _ in range(BLOCKS):
+            with clock_read(settings.device, clock_mhz):
+                blocks += bench.time(sets, SETS, costs.flush_bytes, hold_cycles).times_us
+            block_ms = SETS * (median(blocks) + costs.flush_us) / 1e3
+            with clock_read(settings.device, do_bench_mhz):
+                plain_ms += do_bench(lambda: model(*next(turn)), warmup=1, rep=block_ms, return_mode="all")
+    return SameCalls(median(blocks), 1e3 * median(plain_ms), min(clock_mhz), min(do_bench_mhz), timed.host_us or 0.0)
 
 
 def build_here(entry: Submission, oracle: Oracle, seed: int, settings: Settings) -> torch.nn.Module:
@@ -180,9 +189,9 @@ def build_here(entry: Submission, oracle: Oracle, seed: int, settings: Settings)
 
 
 @contextlib.contextmanager
-def lowest_clock(device: torch.device) -> Iterator[list[int]]:
+def clock_read(device: torch.device, seen: list[int]) -> Iterator[None]:
     """Read the clock of the multiprocessors every few milliseconds while it lasts, in MHz; 0 if it cannot be read."""
-    seen, done = [], threading.Event()
+    done = threading.Event()
     with open_sensors(device) as sensors:
 
         def watch() -> None:
@@ -193,7 +202,7 @@ def lowest_clock(device: torch.device) -> Iterator[list[int]]:
         thread = threading.Thread(target=watch)
         thread.start()
         try:
-            yield seen
+            yield
         finally:
             done.set()
             thread.join()

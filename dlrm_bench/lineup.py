@@ -117,7 +117,9 @@ class Lineup:
         if reason is not None:
             return reason, None
         seconds = time.monotonic() - start
-        second = self._race.second_clock(submission)
+        second = self._race.second_clock(submission, baselines)
+        if submission.reason is not None:
+            return submission.reason, None
         named = [(each, about.about) for each, about in zip(baselines, self._entries, strict=True)]
         timed = measurement(submission, control, named, self._race, effort, calls, ceilings)
         return None, msgspec.structs.replace(timed, second_clock=second, telemetry=telemetry, seconds=seconds)

@@ -78,7 +78,8 @@ class Bench:
         """
         arena = self.child.arena(shift + room_for_trial(trial))
         arena.skip(shift)
-        self._place(arena, [trial.inputs])
+        self._reserve(arena, [trial.inputs])
+        self._fill([trial.inputs])
         called = self.child.call(self._placed[0], secrets.choice(POISONS) if poison is None else poison)
         wrong = wrong_facts(called, trial, self.case, self.child.device)
         if wrong:
@@ -120,23 +121,38 @@ class Bench:
         """Time calls over sets of inputs in turn; the outputs are kept."""
         self._give(sets)
         start = time.perf_counter()
+        self.child.resume()
         timed = self.child.time(calls, flush_bytes, hold_cycles)
         return Block(timed.times_us, (time.perf_counter() - start) * 1e6, timed.late)
 
     def profile(self, sets: Sequence[list[Any]], hold_cycles: int) -> Profiled:
-        """Time one call over each set of inputs, and have the kernels recorded."""
+        """Time one call over each set of inputs, and have the kernels recorded; the outputs are kept."""
         self._give(sets)
+        self.child.resume()
         return self.child.profile(len(sets), hold_cycles)
 
     def _give(self, sets: Sequence[list[Any]]) -> None:
-        self._place(self.child.arena(sum(map(room_for_inputs, sets))), sets)
+        """Say where the sets will be, and put them there while the child is stopped, so that none can begin early."""
+        self._reserve(self.child.arena(sum(map(room_for_inputs, sets))), sets)
         self.child.give(self._placed)
+        self.child.pause()
+        self._fill(sets)
 
-    def _place(self, arena: Arena, sets: Sequence[list[Any]]) -> None:
+    def _reserve(self, arena: Arena, sets: Sequence[list[Any]]) -> None:
         self._arena = arena
         self._placed = [
-            [arena.place(each) if isinstance(each, torch.Tensor) else each for each in inputs] for inputs in sets
+            [
+                arena.reserve(each.dtype, tuple(each.shape)) if isinstance(each, torch.Tensor) else each
+                for each in inputs
+            ]
+            for inputs in sets
         ]
+
+    def _fill(self, sets: Sequence[list[Any]]) -> None:
+        for placed, inputs in zip(self._placed, sets, strict=True):
+            for ref, given in zip(placed, inputs, strict=True):
+                if isinstance(ref, TensorRef):
+                    self._given(ref).copy_(given)
         # The child's kernels know nothing of this process's: all it left running on the device must be done.
         _settle(self.child.device)
 

@@ -118,6 +118,7 @@ class SecondClock(Record, frozen=True):
     Attributes:
         event_us: time of a call by the events.
         kernel_us: time of its kernels, added up.
+        busy_us: time in which at least one of them ran; records of before it was looked at have none.
         kernels: which they were, the longest first.
         agrees: whether the two differ by less than a tenth and what the launches cost.
         note: why not, if they do not.
@@ -128,6 +129,7 @@ class SecondClock(Record, frozen=True):
     kernels: list[Kernel]
     agrees: bool
     note: str
+    busy_us: float | None = None
 
 
 class Comparison(Record, frozen=True):

@@ -66,12 +66,6 @@ class Arena:
         """Leave a gap, so that what comes next lies elsewhere than it would have."""
         self._used += math.ceil(nbytes / ALIGNMENT) * ALIGNMENT
 
-    def place(self, tensor: torch.Tensor) -> TensorRef:
-        """Copy a tensor in and return where it is."""
-        ref = self.reserve(tensor.dtype, tuple(tensor.shape))
-        self.view(ref).copy_(tensor)
-        return ref
-
     def reserve(self, dtype: torch.dtype, shape: tuple[int, ...]) -> TensorRef:
         """Set room aside for a tensor and return where it is; the memory is as it was."""
         ref = TensorRef(self._used, str(dtype).removeprefix("torch."), shape)

@@ -147,10 +147,17 @@ class Timed(Record, frozen=True, tag="timed"):
 
 
 class Profiled(Record, frozen=True, tag="profiled"):
-    """Time of each call by the events, and the kernels of a call by the driver's record."""
+    """What two clocks say of the same calls: the events, and the driver's record of the kernels.
+
+    Attributes:
+        times_us: of each call, by the events.
+        kernels: of a call.
+        busy_us: time of a call in which at least one of them ran.
+    """
 
     times_us: list[float]
     kernels: list[Kernel]
+    busy_us: float
 
 
 class Failed(Record, frozen=True, tag="failed"):

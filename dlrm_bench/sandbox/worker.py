@@ -179,7 +179,8 @@ class Runner:
 
     def _profile(self, request: Profile) -> Profiled:
         with torch.no_grad():
-            return Profiled(*self._kernel_timer(self._model, self._sets, request.calls, request.hold_cycles))
+            profiled, self._outputs = self._kernel_timer(self._model, self._sets, request.calls, request.hold_cycles)
+        return profiled
 
     def _fetch(self, request: Fetch) -> Done:
         kept = self._as_returned if request.as_returned else self._outputs

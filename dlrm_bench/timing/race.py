@@ -26,7 +26,7 @@ from dlrm_bench.timing.contestant import Contestant
 from dlrm_bench.timing.costs import count_costs
 from dlrm_bench.timing.device import ClockCosts
 from dlrm_bench.timing.plans import FEWEST_CALLS, FRESH_BYTES, JUDGED_CALLS, JUDGED_SHARE, PLANS, Plan
-from dlrm_bench.timing.second_clock import second_clock
+from dlrm_bench.timing.second_clock import refuse_hidden, second_clock
 from dlrm_bench.timing.statistics import paired_speedup
 from dlrm_bench.timing.telemetry import Sensors
 
@@ -34,6 +34,8 @@ ENTRY_TRIALS = 3
 HOST_BLOCKS = 3
 HOST_CALLS = 20
 PROFILED_CALLS = 8
+SECOND_LOOKS = 3
+"""How often kernels are recorded at most, if they say that work was hidden: a GPU may have become slower meanwhile."""
 MOST_HELD_US = 500.0
 """For how long a call a GPU is kept busy at most while the host queues."""
 LEAD_CALLS = 2
@@ -106,17 +108,22 @@ class Race:
             self._judge(racing, sets, calls)
         return calls
 
-    def second_clock(self, contestant: Contestant) -> SecondClock | None:
-        """Have a contestant's kernels recorded by the driver; nothing on a CPU, or where that cannot be had."""
-        if self.device.type != "cuda" or contestant.reason is not None:
-            return None
-        # Recording makes launches slow, so that a call needs all the lead there is.
-        hold_cycles = int(MOST_HELD_US * PROFILED_CALLS * self.clock_costs.cycles_per_us)
-        contestant.bench.child.resume()
-        with contextlib.suppress(SubmissionFailedError):
-            profiled = contestant.bench.profile(self._draw(PROFILED_CALLS), hold_cycles)
-            return second_clock(profiled, contestant.host_us)
-        return None
+    def second_clock(self, contestant: Contestant, others: Sequence[Contestant]) -> SecondClock | None:
+        """Have a contestant's kernels recorded by the driver, once it is timed; nothing on a CPU.
+
+        It is out of the race if its kernels say each time that it hid work from the events, if a recorded call is
+        wrong, or if nothing of it can be recorded where the kernels of others can.
+        """
+        found = hidden = None
+        for _ in range(SECOND_LOOKS if self.device.type == "cuda" else 0):
+            found = self._recorded(contestant)
+            hidden = refuse_hidden(found, float(np.median(contestant.block_us))) if found is not None else None
+            if hidden is None:
+                break
+        if found is not None and not found.kernels and any(self._has_kernels(each) for each in _left(others)):
+            hidden = Reason("time_not_explained", "no kernel of its calls was recorded, though those of others were")
+        contestant.reason = contestant.reason or hidden
+        return found
 
     @cached_property
     def costs(self) -> Costs | None:
@@ -125,6 +132,20 @@ class Race:
         output_bytes = int(np.prod(trial.shape)) * trial.dtype.itemsize
         named = self._oracle.named(trial.inputs)
         return count_costs(self._problem, self._constants, named, self._oracle.model, output_bytes)
+
+    def _recorded(self, contestant: Contestant) -> SecondClock | None:
+        sets = self._draw(most_kept_calls(self._entry[0], PROFILED_CALLS))
+        # Recording makes launches slow, so that a call needs all the lead there is.
+        hold_cycles = int(MOST_HELD_US * len(sets) * self.clock_costs.cycles_per_us)
+        with _turn_of(contestant):
+            found = second_clock(contestant.bench.profile(sets, hold_cycles), contestant.host_us)
+            self._judge([contestant], sets, len(sets))
+            return found
+        return None
+
+    def _has_kernels(self, contestant: Contestant) -> bool:
+        found = self._recorded(contestant)
+        return found is not None and len(found.kernels) > 0
 
     def _block(self, contestant: Contestant, sets: list[list[Any]], calls: int) -> None:
         if contestant.reason is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from dlrm_bench.records import SecondClock
+from dlrm_bench.records import Reason, SecondClock
 from dlrm_bench.sandbox.messages import Profiled
 
 AGREEMENT = 0.1
@@ -24,7 +24,25 @@ def second_clock(profiled: Profiled, host_us: float) -> SecondClock:
     launches = sum(kernel.launches for kernel in profiled.kernels)
     gap = event_us - kernel_us
     agrees = abs(gap) <= AGREEMENT * kernel_us + LAUNCH_US * launches
-    return SecondClock(event_us, kernel_us, profiled.kernels, agrees, "" if agrees else _why(gap, launches, host_us))
+    note = "" if agrees else _why(gap, launches, host_us)
+    return SecondClock(event_us, kernel_us, profiled.kernels, agrees, note, profiled.busy_us)
+
+
+def refuse_hidden(found: SecondClock, claimed_us: float) -> Reason | None:
+    """Return why a time is not believed whose kernels keep a GPU busy for longer: they run where no event looks.
+
+    That is how work beside a flush, or while the GPU is kept busy before a block, is seen. Kernels are recorded with
+    the L2 as it is, so that they take no longer than in a block whose L2 was flushed.
+
+    Args:
+        found: what the second clock says.
+        claimed_us: time of a call in the blocks that count.
+    """
+    most = (1 + AGREEMENT) * claimed_us + LAUNCH_US
+    if found.busy_us is None or found.busy_us <= most:
+        return None
+    message = f"claims {claimed_us:.1f} us a call, but its kernels keep the GPU busy for {found.busy_us:.1f} us"
+    return Reason("time_not_explained", message, value=found.busy_us, threshold=most)
 
 
 def _why(gap: float, launches: float, host_us: float) -> str:

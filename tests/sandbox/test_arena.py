@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from dlrm_bench.sandbox.arena import ALIGNMENT, Arena, FileArena, MappedArena, SharedFile, room_for, view_of
+from dlrm_bench.sandbox.messages import TensorRef
 
 CPU = torch.device("cpu")
 
@@ -20,6 +21,12 @@ def file() -> Iterator[SharedFile]:
     shared = SharedFile()
     yield shared
     shared.close()
+
+
+def place(arena: Arena, tensor: torch.Tensor) -> TensorRef:
+    ref = arena.reserve(tensor.dtype, tuple(tensor.shape))
+    arena.view(ref).copy_(tensor)
+    return ref
 
 
 @pytest.mark.parametrize(
@@ -37,7 +44,7 @@ def file() -> Iterator[SharedFile]:
 )
 def test_a_tensor_is_the_same_on_the_other_side(file: SharedFile, tensor: torch.Tensor) -> None:
     arena = Arena(CPU, 1 << 16, file)
-    ref = arena.place(tensor)
+    ref = place(arena, tensor)
     mapped = MappedArena(FileArena(arena.nbytes), CPU, file.descriptor)
     assert torch.equal(view_of(mapped.memory, ref), tensor)
 
@@ -52,7 +59,7 @@ def test_what_the_other_side_writes_is_seen(file: SharedFile) -> None:
 
 def test_tensors_do_not_overlap(file: SharedFile) -> None:
     arena = Arena(CPU, 1 << 16, file)
-    first, second = arena.place(torch.ones(3)), arena.place(torch.zeros(3))
+    first, second = place(arena, torch.ones(3)), place(arena, torch.zeros(3))
     assert second.offset == first.offset + ALIGNMENT
     assert arena.view(first).tolist() == [1.0] * 3
 
@@ -60,7 +67,7 @@ def test_tensors_do_not_overlap(file: SharedFile) -> None:
 def test_a_gap_moves_what_comes_next(file: SharedFile) -> None:
     arena = Arena(CPU, 1 << 16, file)
     arena.skip(1000)
-    assert arena.place(torch.ones(3)).offset == 1024
+    assert place(arena, torch.ones(3)).offset == 1024
 
 
 def test_an_arena_is_not_overfilled(file: SharedFile) -> None:
@@ -74,7 +81,7 @@ def test_room_is_rounded_up() -> None:
 
 
 def test_the_file_grows_and_keeps_what_it_holds(file: SharedFile) -> None:
-    ref = Arena(CPU, 1024, file).place(torch.ones(3))
+    ref = place(Arena(CPU, 1024, file), torch.ones(3))
     assert Arena(CPU, 4096, file).view(ref).tolist() == [1.0] * 3
 
 

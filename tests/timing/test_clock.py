@@ -10,13 +10,14 @@ import torch
 from dlrm_bench.correctness.bench import Bench, Block
 from dlrm_bench.evaluate import Settings, evaluate
 from dlrm_bench.problems import Problem
-from dlrm_bench.records import Kernel, Measurement, Result
+from dlrm_bench.records import Kernel, Measurement, Result, SecondClock
 from dlrm_bench.sandbox.child import Child
+from dlrm_bench.sandbox.kernels import busy
 from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.sandbox.messages import Profiled
 from dlrm_bench.submissions import Submission
 from dlrm_bench.timing.contestant import Contestant
-from dlrm_bench.timing.second_clock import second_clock
+from dlrm_bench.timing.second_clock import refuse_hidden, second_clock
 
 CODE = """
 import time
@@ -192,9 +193,79 @@ def test_a_gpu_is_kept_busy_for_longer_once_the_host_was_late(late: list[int], a
     ],
 )
 def test_two_clocks_agree_or_say_why_not(times: list[float], kernels: list[Kernel], agrees: bool, note: str) -> None:
-    found = second_clock(Profiled(times, kernels), host_us=30.0)
+    found = second_clock(Profiled(times, kernels, busy_us=90.0), host_us=30.0)
     assert found.agrees == agrees
     assert note in found.note
+    assert found.busy_us == 90.0
+
+
+@pytest.mark.parametrize(
+    ("claimed", "busy_us", "believed"),
+    [(100.0, 98.0, True), (100.0, 113.9, True), (100.0, 114.1, False), (40.0, 100.0, False), (2.0, 5.0, True)],
+)
+def test_a_time_is_refused_if_kernels_keep_the_gpu_busy_for_longer(
+    claimed: float, busy_us: float, believed: bool
+) -> None:
+    # Two kernels side by side add up to more than passes, which is no fault.
+    found = second_clock(Profiled([busy_us], [Kernel("a", 2, 2 * busy_us)], busy_us), host_us=30.0)
+    reason = refuse_hidden(found, claimed)
+    assert (reason is None) == believed
+    if reason is not None:
+        assert reason.reason == "time_not_explained"
+        assert f"claims {claimed:.1f} us" in reason.message
+
+
+def test_records_of_before_the_busy_time_was_looked_at_refuse_nothing() -> None:
+    found = SecondClock(100.0, 300.0, [Kernel("a", 1, 300.0)], False, "kernels overlap")
+    assert refuse_hidden(found, 100.0) is None
+
+
+@pytest.mark.parametrize(
+    ("spans", "total"),
+    [
+        ([], 0),
+        ([(5, 9)], 4),
+        ([(20, 30), (0, 10)], 20),
+        ([(0, 10), (2, 4), (8, 15)], 15),
+        ([(0, 10), (10, 12)], 12),
+        ([(3, 3), (0, 5)], 5),
+    ],
+)
+def test_a_gpu_is_busy_while_at_least_one_kernel_runs(spans: list[tuple[int, int]], total: int) -> None:
+    assert busy(spans) == total
+
+
+@pytest.mark.gpu
+def test_streams_side_by_side_are_no_fault() -> None:
+    body = (
+        "self.side = getattr(self, 'side', None) or torch.cuda.Stream()\n"
+        "now = torch.cuda.current_stream()\n"
+        "self.side.wait_stream(now)\n"
+        "with torch.cuda.stream(self.side): wait(x, 1.0)\n"
+        "wait(x, 1.0)\n"
+        "now.wait_stream(self.side)\n"
+        "return x * 2"
+    )
+    measurement, _ = timed(body, "cuda")
+    assert measurement.second_clock is not None
+    assert measurement.second_clock.busy_us == pytest.approx(1000, rel=0.2)
+    assert measurement.second_clock.kernel_us == pytest.approx(2000, rel=0.2)
+
+
+@pytest.mark.gpu
+def test_a_captured_graph_is_recorded_like_any_other_call() -> None:
+    body = (
+        "if getattr(self, 'graph', None) is None:\n"
+        "    self.given, self.graph = x.clone(), torch.cuda.CUDAGraph()\n"
+        "    super().forward(self.given)\n"
+        "    with torch.cuda.graph(self.graph): self.kept = super().forward(self.given)\n"
+        "self.given.copy_(x)\n"
+        "self.graph.replay()\n"
+        "return self.kept.clone()"
+    )
+    measurement, _ = timed(body, "cuda")
+    assert measurement.second_clock is not None
+    assert measurement.second_clock.agrees
 
 
 @pytest.mark.parametrize("times", [[], [1.0], [1.0] * 3, [1.0, 0.0], [1.0, float("nan")], [float("inf"), 1.0]])
