@@ -15,6 +15,7 @@ import contextlib
 import importlib.util
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, groupby
@@ -47,6 +48,7 @@ CHILDREN = ("submission", "control", "again")
 SETS = 12
 BLOCKS = 12
 HELD_US = 5000.0
+REST_S = 0.05
 NEAR = 0.005
 
 
@@ -161,10 +163,12 @@ def same_calls(entry: Submission, settings: Settings, pool: ChildPool, timed: Me
         bench.time(sets, SETS)
         hold_cycles = int(HELD_US * costs.cycles_per_us)
         do_bench(lambda: model(*next(turn)), rep=1)
-        # In turn, a block's length each, so that both find the card in the same state.
+        # In turn, a block's length each and after the same rest: a card under load lowers its clock within 50 ms.
         for _ in range(BLOCKS):
+            time.sleep(REST_S)
             with clock_read(settings.device, clock_mhz):
                 blocks += bench.time(sets, SETS, costs.flush_bytes, hold_cycles).times_us
+            time.sleep(REST_S)
             block_ms = SETS * (median(blocks) + costs.flush_us) / 1e3
             with clock_read(settings.device, do_bench_mhz):
                 plain_ms += do_bench(lambda: model(*next(turn)), warmup=1, rep=block_ms, return_mode="all")

@@ -32,6 +32,16 @@ def test_its_kernel_is_correct(cli: Callable[..., Any], root: Path, tmp_path: Pa
     assert (called.code, "correct" in called.out) == (0, True)
 
 
+def test_the_page_of_attacks_is_made_of_their_files(python: Callable[..., Any], root: Path) -> None:
+    called = python("-m", "benchmarks.attacks")
+    assert called.code == 0, called.err
+    page = (root / "docs" / "attacks.md").read_text()
+    assert called.out.strip() == page.strip()
+    count = len(list((root / "tests" / "attacks" / "submissions").glob("*.py")))
+    assert page.count("\n| ") == count + 2 * 4
+    assert f"has {count} submissions that try to get through" in (root / "README.md").read_text()
+
+
 def test_what_the_docs_say_of_the_clock_is_in_the_records(python: Callable[..., Any], root: Path) -> None:
     records = root / "reference_traces" / "h200" / "clock.jsonl"
     called = python("-m", "benchmarks.check_clock", "table", records)

@@ -22,6 +22,7 @@ POISONS = (0x7F, 0xC3)
 
 KEPT_OUTPUT_BYTES = 4 << 30
 FEWEST_KEPT_CALLS = 5
+MOST_SPARE_BYTES = 8 << 30
 
 
 @dataclass(frozen=True)
@@ -187,5 +188,8 @@ def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _settle(device: torch.device) -> None:
+    """Wait for this process's kernels, and give back memory that it keeps for later: a child may need it now."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+        if torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device) > MOST_SPARE_BYTES:
+            torch.cuda.empty_cache()

@@ -233,21 +233,23 @@ def test_what_the_page_says_of_the_h200_is_in_the_records(root: Path) -> None:
     assert names == [problem.name for problem in PASSED_BY_ZEROS]
     assert all(found.summary.allclose[output] == names for output in ("zeros", "mean", "stale"))
     assert not any(found.summary.judge.values())
-    halves = [
-        msgspec.json.decode((records / f"audit_kernelbench_{half}.json").read_bytes(), type=Audit)
-        for half in ("even", "odd")
+    parts = [
+        msgspec.json.decode((records / f"audit_kernelbench_{part}.json").read_bytes(), type=Audit).rows
+        for part in ("even", "odd", "large")
     ]
-    rows = [row for half in halves for row in half.rows if row.skipped is None]
-    skipped = [row.skipped for half in halves for row in half.rows if row.skipped is not None]
+    smaller, large = [row for part in parts[:2] for row in part if row.skipped is None], parts[2]
+    rows = smaller + large
+    assert sorted(row.problem_id for row in rows) == list(range(1, 101))
     passed = Counter(each.output for row in rows for each in row.outcomes if each.allclose)
     text = " ".join((root / "docs" / "correctness.md").read_text().split())
-    assert f"with 60 GiB each, {len(rows)} were audited" in text
+    assert f"on an H200, {len(smaller)} with 60 GiB each" in text
+    assert f"and {len(large)} with 125 GiB" in text
     assert all(row.reference_right for row in rows)
     assert (
-        f"mean pass on {passed['mean']}, the stale output on {passed['stale']} and zeros on {passed['zeros']}" in text
+        f"zeros pass on {passed['zeros']}, the mean on {passed['mean']}, the stale output on {passed['stale']} and an "
+        f"input's copy on {passed['input']}" in text
     )
     assert not any(each.judge for row in rows for each in row.outcomes)
-    assert f"other {len(skipped)}, {sum('60 GiB' in each for each in skipped)} needed more than 60 GiB" in text
     battery = Counter(
         (line["test"].split("::")[1].split("[")[0], line["outcome"])
         for line in map(msgspec.json.decode, (records / "battery.jsonl").read_bytes().splitlines())

@@ -40,7 +40,7 @@ def total_kernel(lengths, totals, BATCH: tl.constexpr, BLOCK: tl.constexpr, CHAI
 
 
 # Where the alignment of the result is hidden, a warp stores 32 neighbours of 8 bytes at a time, just as it loads them.
-@triton.jit(do_not_specialize_on_alignment=["out"])
+@triton.jit(do_not_specialize=["count"], do_not_specialize_on_alignment=["out"])
 def copy_kernel(
     values,
     out,

@@ -357,7 +357,8 @@ class ModelNew(nn.Module):
         padded_rows, padded_lookups = place_blocks * PLACE_BLOCK, triton.cdiv(lookups, 16) * 16
         # Each hot row has more than HOT lookups, so that all of them have at most this many chunks.
         most_chunks = 2 * lookups // HOT
-        listed_size = lookups + most_chunks * HOT
+        # A multiple of 16 bytes, else what lies behind it is aligned for some inputs only, and kernels compile anew.
+        listed_size = padded_lookups + most_chunks * HOT
         integers = {"dtype": torch.int32, "device": gradient.device}
         places = {"dtype": torch.int32 if listed_size < 2**31 else torch.int64, "device": gradient.device}
         zeros = torch.zeros(padded_rows + 2 + most_chunks, **integers)
