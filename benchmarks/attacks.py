@@ -2,8 +2,8 @@
 
     python -m benchmarks.attacks > docs/attacks.md
 
-Each file in tests/attacks/submissions is one attack: its docstring says which row of the taxonomy it stands for and what
-it does, its `EXPECT` how it must end. The files are read, not imported.
+Each file in tests/attacks/submissions is one attack: its docstring says which row of the taxonomy it stands for and
+what it does, its `EXPECT` how it must end. The files are read, not imported.
 """
 
 from __future__ import annotations
