@@ -12,9 +12,9 @@ from dlrm_bench.timing.race import Race
 from dlrm_bench.timing.roofline import Ceilings, least_us, roofline
 from dlrm_bench.timing.statistics import Interval, distance, paired_speedup, widened
 
-ASKING_US = {"cuda_events": 600.0, "cpu_perf_counter": 150.0}
-LOOP_US = {"cuda_events": 20.0, "cpu_perf_counter": 10.0}
-"""What of a block's time on the parent's clock may go into asking for it, and into the loop around each call."""
+ASKING_US = {"cuda_events": 1000.0, "cpu_perf_counter": 300.0}
+LOOP_US = {"cuda_events": 25.0, "cpu_perf_counter": 10.0}
+"""What of a block's time on the parent's clock may go into waking the child and asking it, and into a call's loop."""
 EXPLAINED = 0.75
 """Share of the rest that the claimed times must explain."""
 LEAST_NOISE = 0.005

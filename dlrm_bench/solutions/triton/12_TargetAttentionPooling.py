@@ -21,6 +21,8 @@ On an H200 it takes 149 us, and so three times its floor. The small product befo
 read, bag by bag in the same tiles, take 107 us rather than 47: a bag is two tiles of 64 items, not all full, and its
 loads wait for each other. The rest is the products' latency, with no more than four programs an SM to hide it; without
 any tanh it is still 142.
+
+In float32 every product is three of TF32's, which together are as exact: 1586 us, where float32's own units take 4614.
 """
 
 import math
@@ -34,7 +36,7 @@ import triton.language as tl
 from torch import nn
 
 BLOCK_ITEMS = 64
-FLOAT_BLOCK_ITEMS = 32
+FLOAT_BLOCK_ITEMS = 64
 WIDE_BLOCK_ITEMS = 16
 WARPS = 4
 REGISTERS = 128  # of a thread, in half precision
@@ -115,9 +117,9 @@ def attention_kernel(
         rows = history + begin * DIM + (start + lane).to(tl.int64)[:, None] * DIM
         k = tl.load(rows + column, mask=inside & (column < DIM), other=0.0).to(OPERAND)
         if WHOLE:
-            hidden = tl.dot(k, w1_main, input_precision="ieee")
+            hidden = tl.dot(k, w1_main, input_precision="tf32x3")
             if REST > 0:
-                hidden_rest = tl.dot(k, w1_rest, input_precision="ieee")
+                hidden_rest = tl.dot(k, w1_rest, input_precision="tf32x3")
         else:
             hidden = tl.full([BLOCK_N, MAIN], 0.0, tl.float32)
             if REST > 0:
@@ -126,24 +128,24 @@ def attention_kernel(
                 wide = chunk + part
                 q = tl.load(query + wide, mask=wide < DIM, other=0.0).to(OPERAND)
                 x = tl.load(rows + wide, mask=inside & (wide < DIM), other=0.0).to(OPERAND)
-                hidden = tl.dot(x, compare(q, item, product, main, wide, PADDED), hidden, input_precision="ieee")
+                hidden = tl.dot(x, compare(q, item, product, main, wide, PADDED), hidden, input_precision="tf32x3")
                 if REST > 0:
                     w1_rest = compare(q, item, product, rest, wide, PADDED)
-                    hidden_rest = tl.dot(x, w1_rest, hidden_rest, input_precision="ieee")
+                    hidden_rest = tl.dot(x, w1_rest, hidden_rest, input_precision="tf32x3")
         hidden = tanh(hidden + tl.load(own + main).to(tl.float32), APPROXIMATE).to(OPERAND)
-        scored = tl.dot(hidden, w2_main, input_precision="ieee")
+        scored = tl.dot(hidden, w2_main, input_precision="tf32x3")
         if REST > 0:
             hidden_rest = tanh(hidden_rest + tl.load(own + rest).to(tl.float32), APPROXIMATE).to(OPERAND)
-            scored = tl.dot(hidden_rest, w2_rest, scored, input_precision="ieee")
+            scored = tl.dot(hidden_rest, w2_rest, scored, input_precision="tf32x3")
         score = tl.sum(tanh(scored + tl.load(b2 + second), APPROXIMATE) * tl.load(w3 + second), axis=1) + last_bias
         if SECOND_REST > 0:
-            scored = tl.dot(hidden, w2_main_to_rest, input_precision="ieee")
+            scored = tl.dot(hidden, w2_main_to_rest, input_precision="tf32x3")
             if REST > 0:
-                scored = tl.dot(hidden_rest, w2_rest_to_rest, scored, input_precision="ieee")
+                scored = tl.dot(hidden_rest, w2_rest_to_rest, scored, input_precision="tf32x3")
             score += tl.sum(tanh(scored + tl.load(b2 + second_rest), APPROXIMATE) * tl.load(w3 + second_rest), axis=1)
         # Rows past the history's end are zeros, whatever their score.
         scores = tl.broadcast_to(score[:, None], [BLOCK_N, SCORE_COLUMNS]).to(OPERAND)
-        pooled = tl.dot(tl.trans(k), scores, pooled, input_precision="ieee")
+        pooled = tl.dot(tl.trans(k), scores, pooled, input_precision="tf32x3")
         start += BLOCK_N
     # All columns are the same; their number is a power of two.
     total = tl.sum(pooled, axis=1) / SCORE_COLUMNS

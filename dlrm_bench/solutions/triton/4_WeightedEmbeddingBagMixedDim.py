@@ -17,6 +17,11 @@ sum is not finite, the program therefore takes its bags again, one by one.
 A small tensor tells where the blocks of columns lie, those of the widest tables first, which take the longest. The
 kernel holds one copy of the loop for each distinct width, so that addresses are known to the compiler.
 
+On an H200 it takes 129 us, and so nearly twice what reading the rows does: they go through shared memory on their way
+to the tensor cores, and 159 registers a thread leave few warps to wait for them. Kernels that add the rows up in
+registers, as that of problem 3 does, took 131 to 199 us: a lookup's weight and the mask of a group that ends with its
+bag cost more instructions than the products save.
+
 No bag is divided. A giant one keeps its program busy for long, with STAGES - 1 steps of rows under way, and the other
 bags of that program are stored when it is done. No other program waits for it.
 """

@@ -7,6 +7,9 @@ A sample's vectors are one tile, which the tensor cores multiply with its own tr
 consecutive samples and copies the next ones to shared memory meanwhile. A gather packs the strict lower triangle, so
 that a sample's results leave as consecutive elements: they start at any element, and stores in the accumulator's layout
 would touch every sector several times.
+
+In float32 every product is three of TF32's, which together are as exact: 439 us on an H200, where float32's own units
+take 2480.
 """
 
 import torch
@@ -60,7 +63,7 @@ def packed_kernel(
         for start in tl.range(0, DIM, BLOCK_D, num_stages=STAGES):
             column = start + tl.arange(0, BLOCK_D)
             x = tl.load(row[:, None] + column, mask=exists[:, None] & (column < DIM), other=0.0).to(OPERAND)
-            products = tl.dot(x, tl.trans(x), products, input_precision="ieee")
+            products = tl.dot(x, tl.trans(x), products, input_precision="tf32x3")
         # Loaded once more, from the L2: a tile that has other users is not laid out for the tensor cores.
         kept = (sample < batch) & (copied < DIM)
         tl.store(result + copied, tl.load(first + copied, mask=kept), mask=kept)
@@ -97,7 +100,7 @@ def tiled_kernel(
             column = start + tl.arange(0, BLOCK_D)
             x = tl.load(row_i[:, None] + column, mask=(i <= FEATURES)[:, None] & (column < DIM), other=0.0)
             y = tl.load(row_j[:, None] + column, mask=(j <= FEATURES)[:, None] & (column < DIM), other=0.0)
-            products = tl.dot(x.to(OPERAND), tl.trans(y.to(OPERAND)), products, input_precision="ieee")
+            products = tl.dot(x.to(OPERAND), tl.trans(y.to(OPERAND)), products, input_precision="tf32x3")
             kept = (column < DIM) & (tile_i == 0)
             tl.store(result + column, tl.load(first + column, mask=kept), mask=kept)
         below = (i <= FEATURES)[:, None] & (j < i[:, None])
