@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 from dlrm_bench.errors import MissingFileError, UsageError
-from dlrm_bench.records import SCHEMA, Comparison, Result, RunRecord
+from dlrm_bench.records import SCHEMA, Comparison, Result, RunRecord, SweepPoint
 
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.jsonl"
@@ -109,6 +109,15 @@ def read_results(path: Path) -> list[Result]:
         except msgspec.DecodeError as error:
             raise MissingFileError(f"{file}, line {number} is not a result: {error}") from error
     return results
+
+
+def read_sweep(path: Path) -> list[SweepPoint]:
+    """Read what `time --sweep --json` printed into a file; nothing if that is not what it holds."""
+    try:
+        points = [msgspec.json.decode(line, type=SweepPoint) for line in path.read_bytes().splitlines()]
+    except (OSError, msgspec.DecodeError):
+        return []
+    return [msgspec.structs.replace(point, result=as_of_now(point.result)) for point in points]
 
 
 def as_of_now(result: Result) -> Result:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dlrm_bench.cli.time_command import SWEEP_NAMES
 from dlrm_bench.engines.sweep import SWEEPS
 from dlrm_bench.records import SweepPoint
 from dlrm_bench.report.sweep import draw, sweep_rows
+from dlrm_bench.runs import read_sweep
 
 Make = Callable[..., Any]
 
@@ -39,6 +41,25 @@ def test_it_is_drawn(points: list[SweepPoint], tmp_path: Path) -> None:
     draw(points, "EmbeddingBagSum", tmp_path / "sweep.svg")
     text = (tmp_path / "sweep.svg").read_text()
     assert text.lstrip().startswith("<?xml")
+
+
+def test_a_file_of_it_is_reported(points: list[SweepPoint], cli: Make, tmp_path: Path) -> None:
+    file = tmp_path / "sweep.jsonl"
+    file.write_bytes(b"".join(msgspec.json.encode(point) + b"\n" for point in points))
+    table = cli("report", file, "--format", "md").out
+    assert "| BATCH | unique | status | time us | vs eager | of floor |" in table
+    assert "| 256 | - | correct | 10.0 | 3.50 | 80% |" in table
+    assert "over BATCH" in cli("report", file).out
+    assert read_sweep(file) == points
+
+
+def test_what_is_no_sweep_is_read_as_results(points: list[SweepPoint], cli: Make, tmp_path: Path) -> None:
+    file = tmp_path / "sweep.jsonl"
+    file.write_bytes(msgspec.json.encode(points[0]) + b"\n" + b'{"constant": 1}\n')
+    called = cli("report", file)
+    assert called.code != 0
+    assert "line 1 is not a result" in called.err
+    assert read_sweep(tmp_path) == []
 
 
 def test_the_command_knows_every_sweep() -> None:
