@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.submissions import Submission, baseline
 
 SECONDS = 6.0
+SECONDS_OF_A_HANG = 2.0
 HEAD = """
 import os, signal, sys, time
 import torch
@@ -33,12 +35,21 @@ class ModelNew(nn.Module):
 """
 
 
+def evaluator_with(seconds: float) -> Evaluator:
+    limits = Limits.within(seconds, 1 << 30)
+    return Evaluator(Settings(torch.device("cpu"), "small", "fp32", effort=None, cases=("default",), limits=limits))
+
+
 @pytest.fixture(scope="module")
 def evaluator() -> Iterator[Evaluator]:
-    limits = Limits.within(SECONDS, 1 << 30)
-    running = Evaluator(Settings(torch.device("cpu"), "small", "fp32", effort=None, cases=("default",), limits=limits))
-    yield running
-    running.close()
+    with closing(evaluator_with(SECONDS)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Evaluator]:
+    with closing(evaluator_with(SECONDS_OF_A_HANG)) as running:
+        yield running
 
 
 @pytest.fixture
@@ -93,17 +104,17 @@ FORWARDS = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_cannot_be_used(evaluator: Evaluator, first: Problem, name: str) -> None:
+def test_a_file_that_cannot_be_used(evaluator: Evaluator, impatient: Evaluator, first: Problem, name: str) -> None:
     source, status, words = FILES[name]
-    result = result_of(evaluator, first, source)
+    result = result_of(impatient if status == "timeout" else evaluator, first, source)
     assert (result.status, result.correct) == (status, False)
     assert words in result.verdict.reasons[0].message
 
 
 @pytest.mark.parametrize("name", FORWARDS)
-def test_a_forward_that_does_not_answer(evaluator: Evaluator, first: Problem, name: str) -> None:
+def test_a_forward_that_does_not_answer(evaluator: Evaluator, impatient: Evaluator, first: Problem, name: str) -> None:
     body, status, words = FORWARDS[name]
-    result = result_of(evaluator, first, forward(body))
+    result = result_of(impatient if status == "timeout" else evaluator, first, forward(body))
     assert (result.status, result.correct) == (status, False)
     assert words in result.verdict.reasons[0].message
 

@@ -7,13 +7,11 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import torch
@@ -21,7 +19,7 @@ import torch
 from dlrm_bench.errors import SandboxError
 from dlrm_bench.records import Failure, Precision
 from dlrm_bench.sandbox.arena import Arena, SharedFile
-from dlrm_bench.sandbox.limits import Limits, child_environment
+from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.sandbox.memory import MemoryWatch
 from dlrm_bench.sandbox.messages import (
     Argument,
@@ -43,13 +41,15 @@ from dlrm_bench.sandbox.messages import (
     Ready,
     Reply,
     Request,
+    Start,
     TensorRef,
     Time,
     Timed,
     printable,
 )
-from dlrm_bench.sandbox.namespaces import SIGNALLED
-from dlrm_bench.sandbox.processes import kill_tree, let_go, stop_below
+from dlrm_bench.sandbox.nursery import end_nurseries, start_child
+from dlrm_bench.sandbox.processes import let_go
+from dlrm_bench.sandbox.supervisor import SIGNALLED, Supervisor
 
 SMALLEST_ARENA = 1 << 20
 
@@ -93,21 +93,13 @@ class Child:
         self._stopped: list[int] = []
         self.protections: list[str] = []
         ours, theirs = socket.socketpair()
-        self._channel = Channel(ours)
-        descriptors, shared_bytes = [theirs.fileno(), self._file.descriptor], limits.memory_bytes
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "dlrm_bench.sandbox.worker", *map(str, [*descriptors, device, shared_bytes])],
-                cwd=self.workspace,
-                env=child_environment(str(self.workspace), str(Path(__file__).parents[2])),
-                # Nothing is ever written to it: its end tells the child's supervisor that this process is gone.
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=descriptors,
-                start_new_session=True,
-            )
-        self._printed = _Drain(self._process.stdout, limits.kept_output_chars)
+        line, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        read, write = os.pipe()
+        self._channel, self._supervisor = Channel(ours), Supervisor(line)
+        self._printed = _Drain(os.fdopen(read, "rb", 0), limits.kept_output_chars)
+        start = Start(str(self.workspace), str(device), limits.memory_bytes)
+        with theirs, end, os.fdopen(write, "wb") as output:
+            start_child(start, theirs.fileno(), self._file.descriptor, output.fileno(), end.fileno())
 
     def wait(self) -> None:
         """Wait until the child is up.
@@ -120,10 +112,13 @@ class Child:
         try:
             ready: Ready = self._receive(Ready, self._limits.start_s)
         except SubmissionFailedError as error:
+            # It may be what hangs.
+            end_nurseries()
             raise SandboxError(f"the child did not come up: {error.message}") from error
         self._up, self.protections, self._left_s = True, ready.protections, self._limits.total_s
-        if self.device.type == "cpu":
-            self._memory = MemoryWatch(self._process.pid, self._limits.memory_bytes)
+        supervisor = self._supervisor.process()
+        if self.device.type == "cpu" and supervisor is not None:
+            self._memory = MemoryWatch(supervisor, self._limits.memory_bytes)
 
     def load(self, source: str) -> None:
         """Wait until the child is up, then import the submission in it."""
@@ -177,7 +172,7 @@ class Child:
 
     def pause(self) -> None:
         """Stop the submission and all that it started, so that it takes nothing from others, until `resume`."""
-        self._stopped = stop_below(self._process.pid)
+        self._stopped = self._supervisor.stop_below()
 
     def resume(self) -> None:
         """Let it go on; what is stopped has started nothing meanwhile."""
@@ -186,7 +181,7 @@ class Child:
 
     def kill(self) -> None:
         """End the child and all that it started; who waits for its answer, in whatever thread, is told."""
-        kill_tree(self._process.pid)
+        self._supervisor.kill()
 
     def close(self) -> None:
         """End the child and all that it started, and remove what it wrote, even if the caller is interrupted."""
@@ -200,12 +195,8 @@ class Child:
 
     def _close(self) -> None:
         self._channel.close()
-        self.kill()
-        self._process.wait()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._supervisor.close()
         self._file.close()
-        self._printed.close()
         if self._arena is not None:
             self._arena.close()
             self._arena = None
@@ -254,19 +245,23 @@ class Child:
 
     def _ended(self) -> SubmissionFailedError:
         try:
-            code = self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
+            code = self._supervisor.exit_code(timeout=5)
+        except TimeoutError:
             self.kill()
             return SubmissionFailedError("crash", "the process closed its channel")
-        number = -code if code < 0 else code - SIGNALLED
-        killed = number in list(signal.Signals)
-        how = f"was killed by {signal.Signals(number).name}" if killed else f"ended with exit code {code}"
+        how = "ended" if code is None else _ending(code)
         said = self._printed.last_line()
         return SubmissionFailedError("crash", f"the process {how} before it answered" + (f": {said}" if said else ""))
 
 
+def _ending(code: int) -> str:
+    if code - SIGNALLED in list(signal.Signals):
+        return f"was killed by {signal.Signals(code - SIGNALLED).name}"
+    return f"ended with exit code {code}"
+
+
 class ChildPool:
-    """Starts children ahead of need, so that importing torch costs no submission its time."""
+    """Starts children ahead of need, so that no submission waits for its own, least of all on a GPU."""
 
     def __init__(self, device: torch.device, limits: Limits, spares: int = 1) -> None:
         self._device = device
@@ -293,9 +288,9 @@ class ChildPool:
 
 
 class _Drain(threading.Thread):
-    """Reads all that the child prints, and keeps the end of it."""
+    """Reads all that the child prints until nobody is left who can, and keeps the end of it."""
 
-    def __init__(self, stream: Any, keep: int) -> None:
+    def __init__(self, stream: IO[bytes], keep: int) -> None:
         super().__init__(daemon=True)
         self._stream = stream
         self._keep = keep
@@ -303,7 +298,7 @@ class _Drain(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with self._stream, contextlib.suppress(OSError):
             while piece := os.read(self._stream.fileno(), 1 << 16):
                 self._tail = (self._tail + piece)[-self._keep :]
 
@@ -312,7 +307,3 @@ class _Drain(threading.Thread):
         self.join(timeout=1)
         lines = [line for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
         return lines[-1].strip()[:300] if lines else ""
-
-    def close(self) -> None:
-        self.join(timeout=1)
-        self._stream.close()

@@ -76,8 +76,8 @@ ENVIRONMENT_KEPT = (
 )
 
 
-def child_environment(workspace: str, package_root: str) -> dict[str, str]:
-    """Return the environment of a child: an allow-list, with every cache and temporary folder in its own workspace."""
+def child_environment(package_root: str) -> dict[str, str]:
+    """Return what all children have in their environment: an allow-list, and settings."""
     kept = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
     path = os.pathsep.join(part for part in (kept.get("PYTHONPATH"), package_root) if part)
     return {
@@ -85,14 +85,20 @@ def child_environment(workspace: str, package_root: str) -> dict[str, str]:
         "PYTHONPATH": path,
         "PYTHONWARNINGS": "ignore",
         "OMP_WAIT_POLICY": "PASSIVE",
-        "HOME": workspace,
-        "TMPDIR": workspace,
-        "TRITON_CACHE_DIR": os.path.join(workspace, "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": os.path.join(workspace, "inductor"),
         # More threads are processes that each import torch first: longer than one problem's kernels take to compile.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         # Else each child compiles a program first, to see whether the compiler can do what the processor can.
         "TORCHINDUCTOR_VEC_ISA_OK": "1",
+    }
+
+
+def own_folders(workspace: str) -> dict[str, str]:
+    """Return what a child has of its own in its environment: every cache and temporary folder in its workspace."""
+    return {
+        "HOME": workspace,
+        "TMPDIR": workspace,
+        "TRITON_CACHE_DIR": os.path.join(workspace, "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(workspace, "inductor"),
     }
 
 

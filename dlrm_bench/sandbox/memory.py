@@ -20,7 +20,8 @@ class MemoryWatch:
 
     def __init__(self, root: int, most_bytes: int) -> None:
         self._root = root
-        self._most = _held(root) + most_bytes
+        # As if the largest shared with nobody: how many others share what torch takes changes all the time.
+        self._most = max(_sum(process, "status", RESIDENT) for process in [root, *descendants(root)]) + most_bytes
         self._next = 0.0
 
     def exceeded(self, lent_bytes: int) -> bool:
@@ -32,7 +33,7 @@ class MemoryWatch:
         return _held(self._root, at_least=self._most + lent_bytes) > self._most + lent_bytes
 
 
-def _held(root: int, at_least: int = 0) -> int:
+def _held(root: int, at_least: int) -> int:
     """Return the bytes that a tree holds; to the byte only if they may be more than `at_least`.
 
     What several processes share counts once for each in the quick sum, and once in the one that takes longer.

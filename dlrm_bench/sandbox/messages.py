@@ -46,6 +46,18 @@ class CudaArena(Record, frozen=True, tag="cuda"):
 Argument = TensorRef | int | float | bool | str | None
 
 
+class Start(Record, frozen=True):
+    """Fork a child that works in this folder on this device, with this much room in /dev/shm; a nursery's one request.
+
+    With it come four descriptors: the child's end of the channel, the file of its arena, what it prints into, and its
+    supervisor's end of the line.
+    """
+
+    workspace: str
+    device: str
+    shared_bytes: int
+
+
 class Load(Record, frozen=True, tag="load"):
     """Import the submission from this file, under these limits; nothing outside its folder can be written then."""
 

@@ -39,21 +39,22 @@ WITHOUT = {
 """What a submission can do if none of some protections is on."""
 
 
-def before_torch(descriptors: Sequence[int], shared_bytes: int, device: str) -> list[str]:
+def before_driver(descriptors: Sequence[int], line: int, shared_bytes: int, device: str) -> list[str]:
     """Put the child into a process and namespaces of its own, and on a CPU give up all the rest.
 
     Args:
         descriptors: those that only the child is to hold.
+        line: to the parent, for the child's supervisor.
         shared_bytes: room in /dev/shm.
         device: what the child will run on.
     """
     on_gpu = device != "cpu"
-    granted = isolate(descriptors, shared_bytes, on_gpu)
+    granted = isolate(descriptors, line, shared_bytes, on_gpu)
     # While there is one thread, so that it binds all; but NVIDIA's driver must be set up first.
     return granted if on_gpu else [*granted, *give_up(on_gpu)]
 
 
-def after_torch(device: str) -> list[str]:
+def after_driver(device: str) -> list[str]:
     """On a GPU give up what could not be given up before."""
     return [] if device == "cpu" else give_up(on_gpu=True)
 

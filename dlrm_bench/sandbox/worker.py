@@ -1,8 +1,5 @@
 """The child: imports one submission, builds its model and calls it when the parent asks.
 
-Started as `python -m dlrm_bench.sandbox.worker CHANNEL ARENA DEVICE SHARED`: two file descriptors, a device, and the
-bytes of room in /dev/shm.
-
 The submission runs in the same process, and nothing in Python is out of its reach for good: through frames, the garbage
 collector or native code it finds what is below. What is easy is made useless here: modes of torch and names that it
 replaces. The judge in the parent relies on nothing but outputs and its own clock.
@@ -10,34 +7,27 @@ replaces. The judge in the parent relies on nothing but outputs and its own cloc
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib.util
+import resource
+import socket
 import sys
+import traceback
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
-from dlrm_bench.sandbox.protections import after_torch, before_torch
+import torch
 
-PROTECTIONS: list[str] = []
-if __name__ == "__main__":
-    PROTECTIONS += before_torch([int(each) for each in sys.argv[1:3]], int(sys.argv[4]), sys.argv[3])
-
-import contextlib  # noqa: E402
-import gc  # noqa: E402
-import importlib.util  # noqa: E402
-import resource  # noqa: E402
-import socket  # noqa: E402
-import traceback  # noqa: E402
-from collections.abc import Callable, Iterator  # noqa: E402
-from types import ModuleType  # noqa: E402
-from typing import Any  # noqa: E402
-
-import torch  # noqa: E402
-
-import dlrm_bench  # noqa: E402
-from dlrm_bench.errors import CannotRunError  # noqa: E402
-from dlrm_bench.precisions import DTYPES  # noqa: E402
-from dlrm_bench.records import Failure  # noqa: E402
-from dlrm_bench.sandbox.arena import MappedArena, view_of  # noqa: E402
-from dlrm_bench.sandbox.kernels import kernel_timer  # noqa: E402
-from dlrm_bench.sandbox.limits import is_out_of_memory, limit_memory  # noqa: E402
-from dlrm_bench.sandbox.messages import (  # noqa: E402
+import dlrm_bench
+from dlrm_bench.errors import CannotRunError
+from dlrm_bench.precisions import DTYPES
+from dlrm_bench.records import Failure
+from dlrm_bench.sandbox.arena import MappedArena, view_of
+from dlrm_bench.sandbox.kernels import kernel_timer
+from dlrm_bench.sandbox.limits import is_out_of_memory, limit_memory
+from dlrm_bench.sandbox.messages import (
     Argument,
     Attach,
     Build,
@@ -55,13 +45,15 @@ from dlrm_bench.sandbox.messages import (  # noqa: E402
     Ready,
     Reply,
     Request,
+    Start,
     TensorRef,
     Time,
     Timed,
     printable,
 )
-from dlrm_bench.sandbox.poison import poisoned  # noqa: E402
-from dlrm_bench.sandbox.stopwatch import stopwatch  # noqa: E402
+from dlrm_bench.sandbox.poison import poisoned
+from dlrm_bench.sandbox.protections import after_driver, before_driver
+from dlrm_bench.sandbox.stopwatch import stopwatch
 
 KEPT_CALLS = 3
 # Bound before any submission is imported, so that replacing them later changes nothing here.
@@ -255,21 +247,17 @@ def _describe(error: BaseException, path: str) -> str:
     return printable(f"{type(error).__name__}: {first_line}") + where
 
 
-def main() -> None:
-    """Serve requests until the parent closes the channel."""
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    device = torch.device(sys.argv[3])
-    runner = Runner(device, int(sys.argv[2]))
+def work(start: Start, channel_descriptor: int, arena_descriptor: int, line: int) -> None:
+    """Go on as the child: give up what no submission needs, then serve requests until the parent closes the channel."""
+    protections = before_driver([channel_descriptor, arena_descriptor], line, start.shared_bytes, start.device)
+    channel, device = Channel(socket.socket(fileno=channel_descriptor)), torch.device(start.device)
+    runner = Runner(device, arena_descriptor)
     if device.type == "cuda":
         torch.cuda.set_device(device)
         torch.zeros(1, device=device)
     torch.backends.cudnn.allow_tf32 = False
     send, receive, handle = channel.send, channel.receive, runner.handle
     with contextlib.suppress(ChannelClosedError):
-        send(Ready([*PROTECTIONS, *after_torch(device.type)]))
+        send(Ready([*protections, *after_driver(device.type)]))
         while True:
             send(handle(receive(Request)))
-
-
-if __name__ == "__main__":
-    main()

@@ -224,11 +224,11 @@ def test_no_notes_of_the_attacks_are_left(evaluators: Evaluators) -> None:
 
 
 def workers() -> set[int]:
-    """Children of this process that run submissions."""
+    """Processes that stand between this one's nursery and its children."""
     return {
         process
         for process, command in processes()
-        if b"dlrm_bench.sandbox.worker" in command and parent_of(process) == os.getpid()
+        if b"dlrm_bench.sandbox.nursery" in command and parent_of(parent_of(process)) == os.getpid()
     }
 
 
@@ -238,7 +238,7 @@ def processes() -> Iterator[tuple[int, bytes]]:
             yield int(line.parent.name), line.read_bytes()
 
 
-def parent_of(process: int) -> int | None:
+def parent_of(process: int | None) -> int | None:
     with contextlib.suppress(OSError):
         return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -174,19 +175,25 @@ def test_the_filter_refuses_calls_of_another_architecture(machine: Any) -> None:
 
 def test_a_gpus_child_stays_among_the_processes_of_its_parent(tmp_path: Path) -> None:
     script = """
-from dlrm_bench.sandbox.protections import after_torch, before_torch
-granted = before_torch([], 1 << 20, "cuda:0")
-import os, torch
-print(*granted, *after_torch("cuda"), os.getpid(), os.memfd_create("driver") > 0)
+import os, sys, torch
+from dlrm_bench.sandbox.protections import after_driver, before_driver
+granted = before_driver([], int(sys.argv[1]), 1 << 20, "cuda:0")
+print(*granted, *after_driver("cuda"), os.getpid(), os.memfd_create("driver") > 0)
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as started:
+    line, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(end.fileno())],
+            cwd=tmp_path,
+            # One thread, as in a nursery that has forked.
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OPENBLAS_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=[end.fileno()],
+        ) as started,
+        end,
+        line,
+    ):
         assert started.stdout is not None
         *granted, process, driver = started.stdout.read().split()
     assert not {"own_processes", "own_shared_memory"} & set(granted)
