@@ -15,6 +15,7 @@ from dlrm_bench.correctness.oracle import Oracle, Trial
 from dlrm_bench.records import CaseMetrics, Precision, Reason
 from dlrm_bench.sandbox.arena import Arena, room_for
 from dlrm_bench.sandbox.child import Child
+from dlrm_bench.sandbox.digest import digests
 from dlrm_bench.sandbox.messages import Argument, Profiled, TensorRef
 
 POISONS = (0x7F, 0xC3)
@@ -63,6 +64,7 @@ class Bench:
         self.case = case
         self._arena: Arena | None = None
         self._placed: list[list[Argument]] = []
+        self._told: list[int] | None = None
 
     def build(self, oracle: Oracle, weights_seed: int, precision: Precision) -> None:
         """Construct the oracle's models and the child's under one seed."""
@@ -80,6 +82,7 @@ class Bench:
         arena = self.child.arena(shift + room_for_trial(trial))
         arena.skip(shift)
         self._reserve(arena, [trial.inputs])
+        self._told = None
         self._fill([trial.inputs])
         called = self.child.call(self._placed[0], secrets.choice(POISONS) if poison is None else poison)
         wrong = wrong_facts(called, trial, self.case, self.child.device)
@@ -109,14 +112,42 @@ class Bench:
                 self._given(ref).flatten().view(torch.uint8).fill_(secrets.choice(POISONS))
         _settle(self.child.device)
 
-    def output_now(self, trial: Trial, call: int) -> torch.Tensor:
-        """Return a kept output as it is by now; `call` counts from the first kept one, or back from the last."""
-        arena = self.child.arena(room_for(trial.dtype, trial.shape))
-        return self._fetch(arena, trial, call, as_returned=False)
+    def output_now(self, like: Trial | torch.Tensor, call: int) -> torch.Tensor:
+        """Return a kept output as it is by now; `call` counts from the first kept one, or back from the last.
+
+        Args:
+            like: what has the dtype and the shape that it must have.
+            call: which one.
+        """
+        arena = self.child.arena(room_for(like.dtype, tuple(like.shape)))
+        return self._fetch(arena, like, call, as_returned=False)
 
     def wrong_by_now(self, trial: Trial, call: int) -> list[Reason]:
         """Return what is wrong with a kept output as it is by now."""
-        return compare(self.output_now(trial, call), trial, self.case)[0]
+        output = self.output_now(trial, call)
+        if not self._is_as_told(output, call):
+            message = f"the output of call {call + 1} is not what there was when its time was told"
+            return [Reason("wrong_while_timed", f"{message}, on case {self.case}", self.case)]
+        return compare(output, trial, self.case)[0]
+
+    def is_near(self, plain: torch.Tensor, call: int, most: float) -> bool:
+        """Return whether a kept output lies near what the reference returns in the same precision.
+
+        Args:
+            plain: that.
+            call: which output.
+            most: the relative distance, by the L2 norm, that is near.
+        """
+        output = self.output_now(plain, call)
+        if not self._is_as_told(output, call):
+            return False
+        if not plain.is_floating_point():
+            return torch.equal(output, plain)
+        distance, norm = (torch.linalg.vector_norm(each, dtype=torch.float64) for each in (output - plain, plain))
+        return bool(distance <= most * norm)
+
+    def _is_as_told(self, output: torch.Tensor, call: int) -> bool:
+        return self._told is None or self._told[call : call + 1] == digests([output])
 
     def time(self, sets: Sequence[list[Any]], calls: int, flush_bytes: int = 0, hold_cycles: int = 0) -> Block:
         """Time calls over sets of inputs in turn; the outputs are kept."""
@@ -124,6 +155,7 @@ class Bench:
         start = time.perf_counter()
         self.child.resume()
         timed = self.child.time(calls, flush_bytes, hold_cycles)
+        self._told = timed.digests
         return Block(timed.times_us, (time.perf_counter() - start) * 1e6, timed.late)
 
     def profile(self, sets: Sequence[list[Any]], hold_cycles: int) -> Profiled:
@@ -135,6 +167,7 @@ class Bench:
     def _give(self, sets: Sequence[list[Any]]) -> None:
         """Say where the sets will be, and put them there while the child is stopped, so that none can begin early."""
         self._reserve(self.child.arena(sum(map(room_for_inputs, sets))), sets)
+        self._told = None
         self.child.give(self._placed)
         self.child.pause()
         self._fill(sets)
@@ -161,8 +194,8 @@ class Bench:
         assert self._arena is not None
         return self._arena.view(ref)
 
-    def _fetch(self, arena: Arena, trial: Trial, call: int, as_returned: bool) -> torch.Tensor:
-        target = arena.reserve(trial.dtype, trial.shape)
+    def _fetch(self, arena: Arena, like: Trial | torch.Tensor, call: int, as_returned: bool) -> torch.Tensor:
+        target = arena.reserve(like.dtype, tuple(like.shape))
         self.child.fetch(call, target, as_returned)
         return arena.view(target).clone()
 

@@ -97,6 +97,11 @@ class Oracle:
         return self.answer(self.draw_inputs(seed))
 
     @torch.no_grad()
+    def plain(self, inputs: list[Any]) -> torch.Tensor:
+        """Return what the reference returns in the precision itself."""
+        return self._in_precision(inputs)
+
+    @torch.no_grad()
     def answer(self, inputs: list[Any]) -> Trial:
         """Work out the right answer and the thresholds for a set of inputs.
 

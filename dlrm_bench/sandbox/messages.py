@@ -152,10 +152,17 @@ class Called(Record, frozen=True, tag="called"):
 
 
 class Timed(Record, frozen=True, tag="timed"):
-    """Time of each call, and at how many the host was late; sent after everything on the device has ended."""
+    """What is told of a block, after everything on the device has ended.
+
+    Attributes:
+        times_us: of each call.
+        late: at how many the host was late.
+        digests: of what each call returned; none if it was no tensors.
+    """
 
     times_us: list[float]
     late: int
+    digests: list[int]
 
 
 class Profiled(Record, frozen=True, tag="profiled"):

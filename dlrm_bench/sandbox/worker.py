@@ -25,6 +25,7 @@ from dlrm_bench.errors import CannotRunError
 from dlrm_bench.precisions import DTYPES
 from dlrm_bench.records import Failure
 from dlrm_bench.sandbox.arena import MappedArena, view_of
+from dlrm_bench.sandbox.digest import digests
 from dlrm_bench.sandbox.kernels import kernel_timer
 from dlrm_bench.sandbox.limits import is_out_of_memory, limit_memory
 from dlrm_bench.sandbox.messages import (
@@ -58,7 +59,7 @@ from dlrm_bench.sandbox.stopwatch import stopwatch
 KEPT_CALLS = 3
 # Bound before any submission is imported, so that replacing them later changes nothing here.
 _Tensor, _clone, _copy_into, _synchronize = torch.Tensor, torch.Tensor.clone, torch.Tensor.copy_, torch.cuda.synchronize
-_type, _list = type, list
+_type, _list, _digests = type, list, digests
 _NoFunctionModes, _NoDispatchModes = torch._C.DisableTorchFunction, torch._C._DisableTorchDispatch
 
 
@@ -167,7 +168,10 @@ class Runner:
             times, self._outputs, late = self._stopwatch(
                 self._model, self._sets, request.calls, request.flush_bytes, request.hold_cycles
             )
-        return Timed(times, late)
+        outputs = _plain_list(self._outputs)
+        with undisturbed():
+            told = _digests(outputs) if all(_type(each) is _Tensor for each in outputs) else []
+        return Timed(times, late, told)
 
     def _profile(self, request: Profile) -> Profiled:
         with torch.no_grad():
@@ -175,9 +179,7 @@ class Runner:
         return profiled
 
     def _fetch(self, request: Fetch) -> Done:
-        kept = self._as_returned if request.as_returned else self._outputs
-        if _type(kept) is not _list:
-            raise TypeError("what forward returned is kept in a list, and somebody has replaced it")
+        kept = _plain_list(self._as_returned if request.as_returned else self._outputs)
         with undisturbed():
             target, output = self._view(request.into), kept[request.call]
             if _type(output) is not _Tensor or output.shape != target.shape or output.dtype != target.dtype:
@@ -198,6 +200,12 @@ class Runner:
     def _finish(self) -> None:
         if self._device.type == "cuda":
             _synchronize(self._device)
+
+
+def _plain_list(kept: Any) -> list[Any]:
+    if _type(kept) is not _list:
+        raise TypeError("what forward returned is kept in a list, and somebody has replaced it")
+    return kept  # type: ignore[no-any-return]
 
 
 def _facts(output: Any) -> Called:

@@ -37,4 +37,4 @@ FRESH_BYTES = 1 << 30
 JUDGED_CALLS = 3
 """Outputs of a half-round that are taken back and judged, where any are: the last, and others at random."""
 JUDGED_SHARE = 0.1
-"""Share of half-rounds that are judged; the first and the last always are."""
+"""Share of half-rounds that are judged; the first always is. At the others one output is looked at."""

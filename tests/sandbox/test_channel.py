@@ -35,7 +35,7 @@ def ends() -> Iterator[Ends]:
         channel.close()
 
 
-@pytest.mark.parametrize("message", [Done(), Failed("crash", "gone"), Timed([1.5, 2.0], 1)])
+@pytest.mark.parametrize("message", [Done(), Failed("crash", "gone"), Timed([1.5, 2.0], 1, [-(2**63), 7])])
 def test_a_reply_arrives_as_it_was_sent(ends: Ends, message: Reply) -> None:
     channel, other = ends
     Channel(other).send(message)

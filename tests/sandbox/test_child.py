@@ -170,7 +170,7 @@ def test_garbage_on_the_channel_is_a_crash(run: Run) -> None:
 
 def test_an_answer_out_of_turn_is_a_crash(run: Run) -> None:
     forged = "from dlrm_bench.sandbox.messages import Channel, Timed\nimport socket\n"
-    forged += "Channel(socket.socket(fileno=os.dup(int(sys.argv[1])))).send(Timed([1.0], 0))"
+    forged += "Channel(socket.socket(fileno=os.dup(int(sys.argv[1])))).send(Timed([1.0], 0, [0]))"
     with pytest.raises(SubmissionFailedError, match="out of turn"):
         run(forged)
 

@@ -139,7 +139,7 @@ def test_what_one_changes_no_other_sees(child: Child) -> None:
         "float(numpy.random.rand())",
         "SEED",
         "os.urandom(8)",
-        "torch.empty(1 << 28).data_ptr()",
+        "torch.empty(1 << 26).data_ptr()",
     ],
 )
 def test_neither_random_numbers_nor_addresses_repeat(child: Child, second: Child, drawn: str) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-EXPECT = {"problem": 8, "stage": "time", "reasons": ["wrong_while_timed"], "gpu": False}
+EXPECT = {"problem": 8, "stage": "harmless", "reasons": [], "gpu": False, "most_speedup": 1.5}
 
 
 class ModelNew(nn.Module):

@@ -1,24 +1,27 @@
 """C9: computes its answers when it is told where the inputs are, and only copies them out when it is timed."""
 
-import contextlib
 import gc
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained", "wrong_while_timed", "crash"], "gpu": False}
+EXPECT = {"problem": 1, "stage": "harmless", "reasons": [], "gpu": False, "most_speedup": 2.0}
 
 runner = next(each for each in gc.get_objects() if type(each).__name__ == "Runner")
 carried_out = {kind.__name__: runner._carry_out[kind] for kind in runner._carry_out}
 answers: dict[int, torch.Tensor] = {}
 
 
+def are_inputs(indices: torch.Tensor, offsets: torch.Tensor) -> bool:
+    """Return whether these can be inputs at all: what lies there before they are given may be anything."""
+    sorted_from_zero = offsets[0] == 0 and offsets[-1] == indices.numel() and bool((offsets.diff() >= 0).all())
+    return sorted_from_zero and bool(((indices >= 0) & (indices < runner._model.weight.shape[0])).all())
+
+
 def give_and_compute(request: object) -> object:
     reply = carried_out["Give"](request)
-    # What lies there when an honest judge asks may be no inputs at all.
-    with contextlib.suppress(RuntimeError):
-        answers.update({each[0].data_ptr(): runner._model.compute(*each) for each in runner._sets})
+    answers.update({each[0].data_ptr(): runner._model.compute(*each) for each in runner._sets if are_inputs(*each)})
     return reply
 
 
