@@ -47,7 +47,7 @@ from dlrm_bench.timing.telemetry import open_sensors
 CHILDREN = ("submission", "control", "again")
 SETS = 12
 BLOCKS = 12
-HELD_US = 5000.0
+HELD_US = 20_000.0
 REST_S = 0.05
 NEAR = 0.005
 
