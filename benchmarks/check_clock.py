@@ -2,7 +2,7 @@
 
     python -m benchmarks.check_clock run solution:triton -o reference_traces/h200/clock.jsonl
     python -m benchmarks.check_clock table reference_traces/h200/clock.jsonl
-    python -m benchmarks.check_clock again reference_traces/h200/results.jsonl reference_traces/h200/results_again.jsonl
+    python -m benchmarks.check_clock again reference_traces/h200/repeat_1.jsonl reference_traces/h200/repeat_2.jsonl
 
 Each line is one run of one problem: two of the children are measured as a submission and its control are, the third as
 a baseline. In the first run, on a GPU, the same calls on the same inputs are timed in a child by the clock and in this

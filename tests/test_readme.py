@@ -24,6 +24,13 @@ def test_the_page_of_results_has_what_report_prints(cli: Callable[..., Any], roo
     assert called.out.strip() in (root / "docs" / "results.md").read_text()
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_page_of_results_has_the_tables_of_sweeps(cli: Callable[..., Any], root: Path, number: int) -> None:
+    called = cli("report", root / "reference_traces" / "h200" / f"sweep_{number}_skew.jsonl", "--format", "md")
+    assert called.out.count("| correct |") == 7
+    assert called.out.strip() in (root / "docs" / "results.md").read_text()
+
+
 def test_its_kernel_is_correct(cli: Callable[..., Any], root: Path, tmp_path: Path) -> None:
     text = (root / "README.md").read_text()
     source = text.partition("```python\n")[2].partition("```")[0]
@@ -51,7 +58,7 @@ def test_what_the_docs_say_of_the_clock_is_in_the_records(python: Callable[..., 
 
 def test_what_the_docs_say_of_a_second_run_is_in_the_records(python: Callable[..., Any], root: Path) -> None:
     text = (root / "docs" / "timing.md").read_text()
-    first, second = (root / "reference_traces" / "h200" / f"{name}.jsonl" for name in ("results", "results_again"))
+    first, second = (root / "reference_traces" / "h200" / f"{name}.jsonl" for name in ("repeat_1", "repeat_2"))
     called = python("-m", "benchmarks.check_clock", "again", first, second)
     assert called.code == 0, called.err
     assert called.out.strip() in text
@@ -78,9 +85,10 @@ def test_what_the_docs_say_of_a_second_run_is_in_the_records(python: Callable[..
     ("files", "effort", "text"),
     [
         (["standard"], "standard", "At `standard` that was {0:.0f} to {1:.0f} s"),
-        (["results_fp16", "results_fp32", "results_warm"], "quick", "at `quick` {0:.1f} to {1:.1f} s"),
+        (["results_fp16", "results_warm"], "quick", "at `quick` {0:.1f} to {1:.1f} s in 16 bits"),
+        (["results_fp32"], "quick", "{0:.1f} to {1:.1f} s in float32"),
     ],
-    ids=["standard", "quick"],
+    ids=["standard", "quick", "float32"],
 )
 def test_timing_took_as_long_as_the_docs_say(root: Path, files: list[str], effort: str, text: str) -> None:
     seconds = []

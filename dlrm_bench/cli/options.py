@@ -127,5 +127,5 @@ def _memory_bytes(device: Any, asked: float | None) -> int:
     if device.type == "cuda":
         import torch
 
-        return int(torch.cuda.get_device_properties(device).total_memory * 0.4)
+        return int(torch.cuda.get_device_properties(device).total_memory * 0.6)
     return min(8 * GIB, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)

@@ -11,6 +11,7 @@ from dlrm_bench.correctness.audit import AuditSettings, answer, audit, least_byt
 from dlrm_bench.correctness.trivial import TOLERANCES, examine
 from dlrm_bench.problems import Problem, ProblemSet, load_problems
 from dlrm_bench.records import Audit, AuditRequest, AuditRow, Case, Precision, ProblemCard, Trivial, TrivialOutcome
+from dlrm_bench.runs import read_results
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
@@ -250,6 +251,10 @@ def test_what_the_page_says_of_the_h200_is_in_the_records(root: Path) -> None:
         f"input's copy on {passed['input']}" in text
     )
     assert not any(each.judge for row in rows for each in row.outcomes)
+    evaluated = read_results(records / "kernelbench_references.jsonl")
+    accepted = [each.problem_id for each in evaluated if each.correct]
+    assert f"{len(evaluated)} also went through `eval` on a GPU, where {len(accepted)} were accepted" in text
+    assert {each.problem_id for each in evaluated} - set(accepted) == {96}
     battery = Counter(
         (line["test"].split("::")[1].split("[")[0], line["outcome"])
         for line in map(msgspec.json.decode, (records / "battery.jsonl").read_bytes().splitlines())

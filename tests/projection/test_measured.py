@@ -205,3 +205,13 @@ def test_a_figure_that_cannot_be_written_is_refused(beside: dict[str, Splice], t
     summaries = [summarise(trace_of("dlrm-inference-eager"))]
     with pytest.raises(UsageError, match=r"a\.doc: Format 'doc' is not supported"):
         draw_figure(summaries, list(beside.values()), tmp_path / "a.doc")
+
+
+def test_what_the_page_says_of_inference_once_more_is_in_the_records(root: Path) -> None:
+    results, text = read_results(H200 / "results.jsonl"), document(root)
+    for done in read_splices(H200 / "splice_inference.jsonl"):
+        assert done.correct
+        assert done.times is not None
+        again = project_spliced(done, trace_of(done.workload), results)
+        assert f"{done.times.saved:.1%} less" in text
+        assert f"{saved(again, 'matched'):.1%}" in text

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-EXPECT = {"problem": 1, "stage": "time", "reasons": ["time_not_explained"], "gpu": True}
+EXPECT = {"problem": 1, "stage": "harmless", "reasons": [], "gpu": True, "least_us": 28.0}
 
 
 class ModelNew(nn.Module):
@@ -16,6 +16,7 @@ class ModelNew(nn.Module):
     def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         now = torch.cuda.current_stream()
         with torch.cuda.stream(self.side):
+            # 30 microseconds, or more where others use the GPU too.
             torch.cuda._sleep(60_000)
             output = F.embedding_bag(indices, self.weight, offsets, mode="sum", include_last_offset=True)
         now.wait_stream(self.side)
