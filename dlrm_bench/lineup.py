@@ -113,7 +113,7 @@ class Lineup:
         with open_sensors(self._race.device) as sensors:
             calls = self._race.run([submission, control, *baselines], effort, sensors)
             telemetry = sensors.telemetry() if sensors is not None else None
-        reason = submission.reason or control.reason or refuse(submission, self._race, calls, ceilings)
+        reason = submission.reason or control.reason or refuse(submission, baselines, self._race, calls, ceilings)
         if reason is not None:
             return reason, None
         seconds = time.monotonic() - start

@@ -100,6 +100,19 @@ def test_timing_took_as_long_as_the_docs_say(root: Path, files: list[str], effor
     assert text.format(min(seconds), max(seconds)) in " ".join((root / "docs" / "timing.md").read_text().split())
 
 
+def test_kernels_keep_the_gpu_busy_for_as_long_as_the_docs_say(root: Path) -> None:
+    shares = []
+    for name in ("results", "results_fp16", "results_fp32", "results_warm"):
+        for each in read_results(root / "reference_traces" / "h200" / f"{name}.jsonl"):
+            assert each.measurement is not None
+            assert each.measurement.second_clock is not None
+            assert each.measurement.second_clock.busy_us is not None
+            shares.append(each.measurement.second_clock.busy_us / each.measurement.median_us)
+    text = " ".join((root / "docs" / "timing.md").read_text().split())
+    assert f"In the {len(shares)} records" in text
+    assert f"it is {min(shares):.2f} to {max(shares):.2f} of the claim" in text
+
+
 def test_what_it_says_of_a_whole_step_is_in_the_records(cli: Callable[..., Any], root: Path) -> None:
     records = root / "reference_traces" / "h200"
     splices = json.loads(

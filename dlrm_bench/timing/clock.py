@@ -17,20 +17,34 @@ LOOP_US = {"cuda_events": 25.0, "cpu_perf_counter": 10.0}
 """What of a block's time on the parent's clock may go into waking the child and asking it, and into a call's loop."""
 EXPLAINED = 0.75
 """Share of the rest that the claimed times must explain."""
+SPARE_US = {"cuda_events": 400.0, "cpu_perf_counter": 2000.0}
+SPARE = 0.15
+"""What of a block's time on the parent's clock may lie outside its calls beyond what does so for a baseline:
+microseconds, and a share of the claimed times."""
 LEAST_NOISE = 0.005
 """How far two children that run the same code may lie apart for good: their memory lies elsewhere."""
 IMPOSSIBLE = 1.05
 """How much faster than the least time, which is measured too, no honest kernel is."""
 
 
-def refuse(submission: Contestant, race: Race, calls: int, ceilings: Ceilings | None) -> Reason | None:
+def refuse(
+    submission: Contestant, baselines: Sequence[Contestant], race: Race, calls: int, ceilings: Ceilings | None
+) -> Reason | None:
     """Return why a submission's time is not believed, if it is not.
 
-    Three ways: it claims less than the parent's own clock saw pass (work on another stream or thread, a tampered timer)
-    or more (a flush left out), or less than its bytes or operations need on this device.
+    Three ways: it claims less than the parent's own clock saw pass (work on another stream or thread or ahead of the
+    block, a tampered timer) or more (a flush left out), or less than its bytes or operations need on this device.
 
     The parent's clock is believed in the block where it says least: what a machine does beside only adds to it, and
-    the work has to be done in every block, since each has inputs of its own.
+    the work has to be done in every block, since each has inputs of its own. Beside that, what is left unexplained is
+    held against what is left so of the baselines' blocks on the same inputs.
+
+    Args:
+        submission: after the race.
+        baselines: likewise; those that are out of it tell nothing.
+        race: what they ran in.
+        calls: in each block.
+        ceilings: the device's, on a GPU.
     """
     claimed = float(np.median(submission.block_us))
     passed = min(submission.wall_us)
@@ -38,6 +52,11 @@ def refuse(submission: Contestant, race: Race, calls: int, ceilings: Ceilings | 
     if claimed < needed or EXPLAINED * claimed > max(submission.wall_us):
         message = f"claims {claimed:.1f} us a call, but {passed:.1f} us passed on the parent's own clock"
         return Reason("time_not_explained", message, value=claimed, threshold=needed)
+    outside = more_outside_us(submission, baselines) * calls
+    spare = SPARE_US[race.clock] + SPARE * claimed * calls
+    if outside > spare:
+        message = f"claims {claimed:.1f} us a call, but {outside:.0f} us of a block of {calls} lie outside its calls"
+        return Reason("time_not_explained", f"{message}, beyond what does so for a baseline", None, outside, spare)
     costs = race.costs
     if costs is None or ceilings is None:
         return None
@@ -46,6 +65,13 @@ def refuse(submission: Contestant, race: Race, calls: int, ceilings: Ceilings | 
         return None
     message = f"claims {claimed:.1f} us, but what it must move or compute needs {least:.1f} us on this device"
     return Reason("time_impossible", message, value=claimed, threshold=least)
+
+
+def more_outside_us(submission: Contestant, baselines: Sequence[Contestant]) -> float:
+    """Return the microseconds a call that pass outside of calls, beyond those of the baseline that is most like it."""
+    own = np.subtract(submission.wall_us, submission.block_us)
+    others = [np.subtract(each.wall_us, each.block_us) for each in baselines if each.reason is None]
+    return min((float(np.median(own - other)) for other in others), default=0.0)
 
 
 def measurement(

@@ -27,7 +27,7 @@ class Plan:
 
 
 PLANS: dict[Effort, Plan] = {
-    "quick": Plan(6, 7, 4e3, 16, narrow=0.02),
+    "quick": Plan(6, 6, 4e3, 16, narrow=0.02),
     "standard": Plan(12, 30, 12e3, 32, narrow=0.005),
     "thorough": Plan(30, 80, 24e3, 64, narrow=0.002),
 }
@@ -37,4 +37,6 @@ FRESH_BYTES = 1 << 30
 JUDGED_CALLS = 3
 """Outputs of a half-round that are taken back and judged, where any are: the last, and others at random."""
 JUDGED_SHARE = 0.1
-"""Share of half-rounds that are judged; the first always is. At the others one output is looked at."""
+"""Share of half-rounds that are judged; the first always is.
+
+At the others one output is looked at, of the submission or its control."""

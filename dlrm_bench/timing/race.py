@@ -108,7 +108,7 @@ class Race:
                 if not racing[0].block_us[1:] or self._random.random() < JUDGED_SHARE:
                     self._judge(racing, sets, calls)
                 else:
-                    self._look(racing[:2], sets, calls)
+                    self._look(self._random.choice(racing[:2]), sets, calls)
             if sensors is not None:
                 sensors.look(done)
         return calls
@@ -188,23 +188,23 @@ class Race:
                 with _turn_of(each):
                     each.reason = _while_timed(each.bench.wrong_by_now(trial, call), self.case)
 
-    def _look(self, suspects: Sequence[Contestant], sets: list[list[Any]], calls: int) -> None:
+    def _look(self, suspect: Contestant, sets: list[list[Any]], calls: int) -> None:
         """Look at one output of a half-round that is not judged: so nothing can be left out in any block for nothing.
 
         It is held against what the reference returns in the precision, which takes far less time than an answer, and
         judged only if it is not near.
         """
+        if suspect.reason is not None:
+            return
         call = self._random.randrange(calls)
         inputs = sets[call % len(sets)]
-        plain = self._oracle.plain(inputs)
-        for each in _left(suspects):
-            with _turn_of(each):
-                changed = each.bench.inputs_changed(sets)
-                if changed:
-                    each.reason = changed[0]
-                elif not each.bench.is_near(plain, call, self._near):
-                    trial = self._oracle.answer(inputs)
-                    each.reason = _while_timed(each.bench.wrong_by_now(trial, call), self.case)
+        with _turn_of(suspect):
+            changed = suspect.bench.inputs_changed(sets)
+            if changed:
+                suspect.reason = changed[0]
+            elif not suspect.bench.is_near(self._oracle.plain(inputs), call, self._near):
+                trial = self._oracle.answer(inputs)
+                suspect.reason = _while_timed(suspect.bench.wrong_by_now(trial, call), self.case)
 
     def _host_us(self, contestant: Contestant) -> float:
         """Return the microseconds of a call by the parent's clock: what a longer block takes more than a shorter."""

@@ -104,7 +104,9 @@ def test_what_a_child_reads_is_read_as_fast_as_the_parent_reads_it(nbytes: int) 
     with closing(Child(gpu, Limits(memory_bytes=8 << 30))) as child:
         child.load("import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + 1")
         child.build([], 0, "fp32")
-        there = min(Bench(child, "default").time([[given]], 10, hold_cycles=10_000_000).times_us)
+        bench = Bench(child, "default")
+        # Once more, since the first block asks the driver for memory.
+        there = min(min(bench.time([[given]], 10, hold_cycles=10_000_000).times_us) for _ in range(2))
     assert there < 1.05 * min(times_of(lambda: given + 1, gpu))
 
 

@@ -10,12 +10,13 @@ import torch
 from dlrm_bench.correctness.bench import Bench, Block
 from dlrm_bench.evaluate import Settings, evaluate
 from dlrm_bench.problems import Problem
-from dlrm_bench.records import Kernel, Measurement, Result, SecondClock
+from dlrm_bench.records import Kernel, Measurement, Reason, Result, SecondClock
 from dlrm_bench.sandbox.child import Child
 from dlrm_bench.sandbox.kernels import busy
 from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.sandbox.messages import Profiled
 from dlrm_bench.submissions import Submission
+from dlrm_bench.timing.clock import more_outside_us
 from dlrm_bench.timing.contestant import Contestant
 from dlrm_bench.timing.second_clock import refuse_hidden, second_clock
 
@@ -266,6 +267,27 @@ def test_a_captured_graph_is_recorded_like_any_other_call() -> None:
     measurement, _ = timed(body, "cuda")
     assert measurement.second_clock is not None
     assert measurement.second_clock.agrees
+
+
+@pytest.mark.parametrize(
+    ("walls", "outside"),
+    [
+        ([130.0, 131.0, 129.0, 130.0], 0.0),
+        # One block that somebody disturbed is no matter, and one that is honest hides no others.
+        ([130.0, 900.0, 130.0, 130.0], 0.0),
+        ([130.0, 190.0, 190.0, 190.0], 60.0),
+        ([110.0, 110.0, 110.0, 110.0], -20.0),
+    ],
+)
+def test_what_lies_outside_calls_is_held_against_a_baselines(walls: list[float], outside: float) -> None:
+    with closing(Child(torch.device("cpu"), Limits())) as child:
+        bench = Bench(child, "default")
+        submission = Contestant("mine", bench, block_us=[100.0] * 4, wall_us=walls)
+        alike = Contestant("alike", bench, block_us=[500.0] * 4, wall_us=[530.0] * 4)
+        busier = Contestant("worse", bench, block_us=[50.0] * 4, wall_us=[60.0] * 4)
+        gone = Contestant("gone", bench, Reason("timeout", "gone"), block_us=[1.0], wall_us=[1.0])
+        assert more_outside_us(submission, [busier, alike, gone]) == outside
+        assert more_outside_us(submission, [gone]) == 0.0
 
 
 @pytest.mark.parametrize("times", [[], [1.0], [1.0] * 3, [1.0, 0.0], [1.0, float("nan")], [float("inf"), 1.0]])
