@@ -117,7 +117,12 @@ def read_sweep(path: Path) -> list[SweepPoint]:
         points = [msgspec.json.decode(line, type=SweepPoint) for line in path.read_bytes().splitlines()]
     except (OSError, msgspec.DecodeError):
         return []
-    return [msgspec.structs.replace(point, result=as_of_now(point.result)) for point in points]
+    return [point_as_of_now(point) for point in points]
+
+
+def point_as_of_now(point: SweepPoint) -> SweepPoint:
+    """Return a point of a sweep with its result as `as_of_now` has it."""
+    return msgspec.structs.replace(point, result=as_of_now(point.result))
 
 
 def as_of_now(result: Result) -> Result:

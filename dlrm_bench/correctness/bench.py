@@ -82,7 +82,6 @@ class Bench:
         arena = self.child.arena(shift + room_for_trial(trial))
         arena.skip(shift)
         self._reserve(arena, [trial.inputs])
-        self._told = None
         self._fill([trial.inputs])
         called = self.child.call(self._placed[0], secrets.choice(POISONS) if poison is None else poison)
         wrong = wrong_facts(called, trial, self.case, self.child.device)
@@ -167,13 +166,13 @@ class Bench:
     def _give(self, sets: Sequence[list[Any]]) -> None:
         """Say where the sets will be, and put them there while the child is stopped, so that none can begin early."""
         self._reserve(self.child.arena(sum(map(room_for_inputs, sets))), sets)
-        self._told = None
         self.child.give(self._placed)
         self.child.pause()
         self._fill(sets)
 
     def _reserve(self, arena: Arena, sets: Sequence[list[Any]]) -> None:
-        self._arena = arena
+        # What was told is of outputs that are gone with the next call.
+        self._arena, self._told = arena, None
         self._placed = [
             [
                 arena.reserve(each.dtype, tuple(each.shape)) if isinstance(each, torch.Tensor) else each

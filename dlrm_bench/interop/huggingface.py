@@ -14,7 +14,7 @@ from dlrm_bench.paths import traces_dir
 from dlrm_bench.problems import Problem, load_problems
 from dlrm_bench.problems.hub import CARD_COLUMN, COLUMNS
 from dlrm_bench.records import Comparison, Result, SweepPoint, Trace, TraceRow
-from dlrm_bench.runs import RESULTS_FILE, as_of_now
+from dlrm_bench.runs import RESULTS_FILE, as_of_now, point_as_of_now
 from dlrm_bench.submissions import BASELINES
 from dlrm_bench.traces.load import load_trace
 from dlrm_bench.traces.store import SUFFIX
@@ -166,8 +166,7 @@ def _has_results(file: Path) -> bool:
 def _point(line: bytes) -> SweepPoint:
     content = msgspec.json.decode(line)
     if isinstance(content, dict) and "result" in content:
-        point = msgspec.convert(content, SweepPoint)
-        return msgspec.structs.replace(point, result=as_of_now(point.result))
+        return point_as_of_now(msgspec.convert(content, SweepPoint))
     return SweepPoint("", 0, as_of_now(msgspec.convert(content, Result)))
 
 

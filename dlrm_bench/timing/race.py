@@ -82,7 +82,7 @@ class Race:
         """Run rounds until the first contestant's ratios to all others are known narrowly, or the plan's most.
 
         Args:
-            contestants: all that take part.
+            contestants: all that take part, first those that nobody trusts: the submission and its control.
             effort: how long.
             sensors: of the GPU, looked at after each round.
 
@@ -119,8 +119,10 @@ class Race:
         It is out of the race if its kernels say each time that it hid work from the events, if a recorded call is
         wrong, or if nothing of it can be recorded where the kernels of others can.
         """
+        if self.device.type != "cuda":
+            return None
         found = hidden = None
-        for _ in range(SECOND_LOOKS if self.device.type == "cuda" else 0):
+        for _ in range(SECOND_LOOKS):
             found = self._recorded(contestant)
             hidden = refuse_hidden(found, float(np.median(contestant.block_us))) if found is not None else None
             if hidden is None:
