@@ -114,16 +114,22 @@ def solution(name: str, problem: Problem) -> Submission:
     """Return a kernel that ships with the package, in submission form.
 
     Args:
-        name: `triton`.
+        name: `triton`, or `cuda` where Triton cannot get as near to the floor.
         problem: for which problem.
 
     Raises:
         UsageError: there is no such solution for the problem.
     """
-    path = Path(__file__).parent / "solutions" / name / f"{problem.id}_{problem.name}.py"
-    if not path.exists():
-        raise UsageError(f"no solution {name!r} for {problem.name}")
-    return Submission(f"solution:{name}", problem, path.read_text())
+    paths = _solutions(problem)
+    if name not in paths:
+        known = f"there is {' and '.join(sorted(paths))}" if paths else "there is none"
+        raise UsageError(f"no solution {name!r} for {problem.name}; {known}")
+    return Submission(f"solution:{name}", problem, paths[name].read_text())
+
+
+def _solutions(problem: Problem) -> dict[str, Path]:
+    folder = Path(__file__).parent / "solutions"
+    return {path.parent.name: path for path in folder.glob(f"*/{problem.id}_{problem.name}.py")}
 
 
 SHIPPED = {"baseline": baseline, "solution": solution}
@@ -134,13 +140,13 @@ def open_submissions(sources: Iterable[str], problems: Sequence[Problem]) -> lis
 
     Args:
         sources: `baseline:NAME`, `solution:NAME`, files, folders (KernelBench's runs/ folders among them), or `.jsonl`
-            files with a `problem` and a `code` a line.
+            files with a `problem` and a `code` a line. A solution is opened for those problems that it is there for.
         problems: the problems they may be for; a file for any other is left out.
 
     Raises:
         MissingFileError: a path does not exist.
         SubmissionError: there is nothing to judge in it.
-        UsageError: no such baseline.
+        UsageError: no such baseline, or no such solution for any of the problems.
     """
     known = problems if isinstance(problems, ProblemSet) else ProblemSet(tuple(problems))
     return [submission for source in sources for submission in _open(source, known)]
@@ -164,7 +170,8 @@ def _open(source: str, problems: ProblemSet) -> Iterator[Submission]:
     kind, _, name = source.partition(":")
     path = Path(source)
     if kind in SHIPPED:
-        yield from (SHIPPED[kind](name, problem) for problem in problems)
+        solved = [problem for problem in problems if kind == "solution" and name in _solutions(problem)]
+        yield from (SHIPPED[kind](name, problem) for problem in solved or problems)
     elif path.is_dir():
         yield from _open_folder(path, problems)
     elif path.suffix == ".jsonl":

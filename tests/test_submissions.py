@@ -61,8 +61,20 @@ def test_a_foreign_problem_has_no_library_baseline(unserved: Problem) -> None:
 
 
 def test_an_unknown_solution_is_refused(problems: ProblemSet) -> None:
-    with pytest.raises(UsageError, match="no solution 'cobol' for EmbeddingBagSum"):
+    with pytest.raises(UsageError, match="no solution 'cobol' for EmbeddingBagSum; there is triton"):
         solution("cobol", problems.find(1))
+    with pytest.raises(UsageError, match="no solution 'triton' for Foreign; there is none"):
+        solution("triton", Problem(99, "Foreign", SOURCE))
+
+
+def test_a_solution_is_opened_for_the_problems_that_it_is_there_for(problems: ProblemSet) -> None:
+    def opened(name: str, *ids: int) -> list[int]:
+        return [each.problem.id for each in open_submissions([f"solution:{name}"], [problems.find(id) for id in ids])]
+
+    assert opened("triton", *range(1, 13)) == list(range(1, 13))
+    assert opened("cuda", *range(1, 13)) == [4, 5]
+    with pytest.raises(UsageError, match="no solution 'cuda' for EmbeddingBagSum; there is triton"):
+        opened("cuda", 1, 2)
 
 
 # --- one file for a named problem ----------------------------------------------------------------

@@ -20,7 +20,8 @@ from dlrm_bench.problems import Problem
 def command(problem: Problem, file: str, cases: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Judge FILE, which defines ModelNew, as a solution of PROBLEM.
 
-    FILE may also be baseline:eager, baseline:inductor, baseline:fbgemm or solution:triton.
+    FILE may also be baseline:eager, baseline:inductor, baseline:fbgemm, solution:triton or, for 4 and 5,
+    solution:cuda.
     """
     from dlrm_bench.evaluate import evaluate
     from dlrm_bench.submissions import open_one

@@ -42,7 +42,8 @@ def command(
 ) -> int:
     """Judge FILE as a solution of PROBLEM, then time it beside the baselines.
 
-    FILE may also be baseline:eager, baseline:inductor, baseline:fbgemm or solution:triton.
+    FILE may also be baseline:eager, baseline:inductor, baseline:fbgemm, solution:triton or, for 4 and 5,
+    solution:cuda.
     """
     from dlrm_bench.evaluate import evaluate
     from dlrm_bench.report.text import comparison_line, verdict_line

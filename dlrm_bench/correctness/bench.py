@@ -211,7 +211,8 @@ def room_for_trial(trial: Trial) -> int:
 
 def most_kept_calls(trial: Trial, wanted: int) -> int:
     """Return how many calls may be made while all their outputs are kept: `wanted`, or what memory allows."""
-    return min(wanted, max(FEWEST_KEPT_CALLS, KEPT_OUTPUT_BYTES // room_for(trial.dtype, trial.shape)))
+    kept_bytes = max(trial.kept_bytes, room_for(trial.dtype, trial.shape))
+    return min(wanted, max(FEWEST_KEPT_CALLS, KEPT_OUTPUT_BYTES // kept_bytes))
 
 
 def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -40,6 +40,7 @@ class Trial:
         yardstick: the float64 output and its scales.
         thresholds: what the metrics of an honest kernel stay below.
         precision: what the submission is asked to compute in.
+        kept_bytes: memory that the reference's own output keeps: a mean may keep that of all it is the mean of.
         not_finite: the float64 output, if some of it is infinite or no number; the yardstick has zeros there.
         other: what the reference itself returns, if that is so far from the float64 output that an honest kernel may
             be near the one or the other; the thresholds then allow for no error of the reference.
@@ -52,6 +53,7 @@ class Trial:
     yardstick: Yardstick
     thresholds: Metrics
     precision: Precision
+    kept_bytes: int
     not_finite: torch.Tensor | None = None
     other: Yardstick | None = None
 
@@ -110,8 +112,10 @@ class Oracle:
                 numbers at random, or numbers that its own rounding swamps on inputs other than the problem's, or to a
                 constant.
         """
-        plain, right = self._in_precision(inputs), self._in_double(inputs)
-        again = self._in_precision(inputs) if self._card is None else plain
+        returned = self._in_precision(inputs)
+        kept_bytes, plain, right = returned.untyped_storage().nbytes(), _alone(returned), self._in_double(inputs)
+        del returned
+        again = _alone(self._in_precision(inputs)) if self._card is None else plain
         exact = plain if (self._card is not None and self._card.exact) or not plain.is_floating_point() else None
         not_finite = None if _is_finite(right) else right
         if not_finite is not None:
@@ -128,7 +132,9 @@ class Oracle:
             own_error = self._largest_nearby(inputs, own_error)
         thresholds = yardstick.thresholds(own_error, self.precision, self._terms(inputs))
         shape = tuple(plain.shape)
-        return Trial(inputs, plain.dtype, shape, exact, yardstick, thresholds, self.precision, not_finite, other)
+        return Trial(
+            inputs, plain.dtype, shape, exact, yardstick, thresholds, self.precision, kept_bytes, not_finite, other
+        )
 
     def _swamped(self, plain: torch.Tensor, own_error: Metrics) -> Yardstick:
         """Return what the reference returns as a yardstick of its own; a constant is none."""
@@ -150,8 +156,7 @@ class Oracle:
     def _in_double(self, inputs: list[Any]) -> torch.Tensor:
         if self._double_model is None:
             self._double_model = copy.deepcopy(self._reference).double()
-        right: torch.Tensor = self._double_model(*map(_double_copy, inputs))
-        return right
+        return _alone(self._double_model(*map(_double_copy, inputs)))
 
     def _largest_nearby(self, inputs: list[Any], error: Metrics) -> Metrics:
         """Return the largest of the reference's own errors, on these inputs and on some a rounding away.
@@ -224,6 +229,11 @@ def _double_copy(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     return value.to(torch.float64, copy=True) if value.is_floating_point() else value.clone()
+
+
+def _alone(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that keeps no more memory than it takes."""
+    return tensor.clone() if tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
 
 
 def _copies(inputs: list[Any]) -> list[Any]:

@@ -27,7 +27,7 @@ from dlrm_bench.sandbox.digest import digests
 from dlrm_bench.timing.contestant import Contestant
 from dlrm_bench.timing.costs import count_costs
 from dlrm_bench.timing.device import ClockCosts
-from dlrm_bench.timing.plans import FEWEST_CALLS, FRESH_BYTES, JUDGED_CALLS, JUDGED_SHARE, PLANS, Plan
+from dlrm_bench.timing.plans import FRESH_BYTES, JUDGED_CALLS, JUDGED_SHARE, PLANS, Plan
 from dlrm_bench.timing.second_clock import refuse_hidden, second_clock
 from dlrm_bench.timing.statistics import paired_speedup
 from dlrm_bench.timing.telemetry import Sensors
@@ -223,9 +223,9 @@ class Race:
         sets = [trial.inputs for trial in self._entry]
         for each in racing:
             each.start_over()
-            self._block(each, sets, FEWEST_CALLS)
+            self._block(each, sets, plan.fewest_calls)
         slowest = max((each.block_us[0] for each in _left(racing)), default=1.0)
-        wanted = int(min(plan.most_calls, max(FEWEST_CALLS, plan.block_us / slowest)))
+        wanted = int(min(plan.most_calls, max(plan.fewest_calls, plan.block_us / slowest)))
         return most_kept_calls(self._entry[0], wanted)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from dlrm_bench.correctness import bench
 from dlrm_bench.correctness.compare import compare
 from dlrm_bench.correctness.oracle import Oracle, Trial
 from dlrm_bench.correctness.trivial import examine
@@ -53,6 +54,16 @@ def trial_of(expression: str, precision: Precision = "fp32", case: str = "defaul
 def test_a_reference_is_right_about_itself(expression: str, precision: Precision) -> None:
     trial, output = trial_of(expression, precision)
     assert compare(output, trial, "default")[0] == []
+
+
+def test_an_output_that_keeps_far_more_memory_than_it_takes_is_kept_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of a loss lies in the memory that held all of its terms."""
+    trial, output = trial_of("torch.nn.functional.smooth_l1_loss(x, 2 * x)", "bf16")
+    assert trial.kept_bytes == output.untyped_storage().nbytes() == 64 * 128 * 2
+    assert trial.yardstick.expected.untyped_storage().nbytes() == 8
+    monkeypatch.setattr(bench, "KEPT_OUTPUT_BYTES", 10 * trial.kept_bytes)
+    assert bench.most_kept_calls(trial, 100) == 10
+    assert bench.most_kept_calls(trial, 7) == 7
 
 
 def test_infinities_must_be_where_they_belong() -> None:

@@ -1,0 +1,1 @@
+"""CUDA C++ solutions, where Triton cannot get as near to the floor."""
