@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dlrm_bench.records import Comparison, Effort, Measurement, Outcome, Reason, status_of
 from dlrm_bench.timing.contestant import Contestant
@@ -12,9 +13,10 @@ from dlrm_bench.timing.race import Race
 from dlrm_bench.timing.roofline import Ceilings, least_us, roofline
 from dlrm_bench.timing.statistics import Interval, distance, paired_speedup, widened
 
-ASKING_US = 1000.0
+ASKING_US = 1500.0
 LOOP_US = 25.0
-"""What of a block's time on the parent's clock may go into waking the child and asking it, and into a call's loop."""
+"""What of a block's time on the parent's clock may go into waking the child and asking it, and into a call's loop: more
+than a host takes for that which is not busy."""
 EXPLAINED = 0.75
 """Share of the rest that the claimed times must explain."""
 SPARE_US = 400.0
@@ -36,9 +38,9 @@ def refuse(
     block, a tampered timer) or more (a flush left out), or less than its bytes or operations need on this device.
 
     The parent's clock is believed in the block where it says least: what a machine does beside only adds to it, and
-    the work has to be done in every block, since each has inputs of its own. What is allowed there for waking a child
-    is ample, for a busy host. What lies outside the calls is therefore held against a baseline's blocks too, which find
-    the host as busy.
+    the work has to be done in every block, since each has inputs of its own. What lies outside the calls is held
+    against a baseline's blocks too, which find the host as busy: by them a block may take longer than is allowed to one
+    that nothing is beside, and no longer than they do and a little more.
 
     Args:
         submission: after the race.
@@ -49,7 +51,8 @@ def refuse(
     """
     claimed = float(np.median(submission.block_us))
     passed = min(submission.wall_us)
-    needed = EXPLAINED * (passed - LOOP_US - ASKING_US / calls)
+    ample = max(LOOP_US + ASKING_US / calls, _most_outside_us(baselines) + SPARE_US / calls)
+    needed = EXPLAINED * (passed - ample)
     if claimed < needed or EXPLAINED * claimed > max(submission.wall_us):
         message = f"claims {claimed:.1f} us a call, but {passed:.1f} us passed on the parent's own clock"
         return Reason("time_not_explained", message, value=claimed, threshold=needed)
@@ -70,9 +73,18 @@ def refuse(
 
 def more_outside_us(submission: Contestant, baselines: Sequence[Contestant]) -> float:
     """Return the microseconds a call that pass outside of calls, beyond those of the baseline that is most like it."""
-    own = np.subtract(submission.wall_us, submission.block_us)
-    others = [np.subtract(each.wall_us, each.block_us) for each in baselines if each.reason is None]
+    own = _outside_us(submission)
+    others = [_outside_us(each) for each in baselines if each.reason is None]
     return min((float(np.median(own - other)) for other in others), default=0.0)
+
+
+def _most_outside_us(baselines: Sequence[Contestant]) -> float:
+    """Return the microseconds a call that pass outside of calls in every block of some baseline, or 0 without one."""
+    return max((float(_outside_us(each).min()) for each in baselines if each.reason is None), default=0.0)
+
+
+def _outside_us(contestant: Contestant) -> NDArray[np.float64]:
+    return np.subtract(contestant.wall_us, contestant.block_us)
 
 
 def measurement(

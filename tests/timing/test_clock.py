@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import closing
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -16,8 +18,9 @@ from dlrm_bench.sandbox.kernels import busy
 from dlrm_bench.sandbox.limits import Limits
 from dlrm_bench.sandbox.messages import Profiled
 from dlrm_bench.submissions import Submission
-from dlrm_bench.timing.clock import more_outside_us
+from dlrm_bench.timing.clock import more_outside_us, refuse
 from dlrm_bench.timing.contestant import Contestant
+from dlrm_bench.timing.race import Race
 from dlrm_bench.timing.second_clock import refuse_hidden, second_clock
 
 CODE = """
@@ -288,6 +291,37 @@ def test_what_lies_outside_calls_is_held_against_a_baselines(walls: list[float],
         gone = Contestant("gone", bench, Reason("timeout", "gone"), block_us=[1.0], wall_us=[1.0])
         assert more_outside_us(submission, [busier, alike, gone]) == outside
         assert more_outside_us(submission, [gone]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("beside_us", "baselines_us", "believed"),
+    [
+        # A block takes a host that has nothing else to do about 1 ms beside its calls, and a busy one more.
+        (1000.0, [], True),
+        (1000.0, [1000.0], True),
+        (1800.0, [1700.0], True),
+        (3000.0, [2900.0], True),
+        (3000.0, [], False),
+        (3000.0, [1000.0], False),
+        (3000.0, [2900.0, 1000.0], True),
+        (3000.0, [1000.0, 1000.0], False),
+        (1800.0, [1000.0], False),
+    ],
+)
+def test_a_short_call_is_believed_on_a_busy_host_and_hides_nothing(
+    beside_us: float, baselines_us: list[float], believed: bool
+) -> None:
+    calls, rounds = 16, 6
+
+    def contestant(block_us: float, beside_us: float) -> Contestant:
+        return Contestant("", bench, block_us=[block_us] * rounds, wall_us=[block_us + beside_us / calls] * rounds)
+
+    with closing(Child(torch.device("cpu"), Limits())) as child:
+        bench = Bench(child, "default")
+        race = cast(Race, SimpleNamespace(costs=None))
+        baselines = [contestant(180.0, each) for each in baselines_us]
+        found = refuse(contestant(5.0, beside_us), baselines, race, calls, None)
+    assert (found is None) == believed, found
 
 
 @pytest.mark.parametrize("times", [[], [1.0], [1.0] * 3, [1.0, 0.0], [1.0, float("nan")], [float("inf"), 1.0]])
