@@ -18,16 +18,20 @@ def test_its_tables_are_what_report_prints(cli: Callable[..., Any], root: Path, 
     assert called.out.strip() in (root / "README.md").read_text()
 
 
-@pytest.mark.parametrize("which", ["fp16", "fp32", "warm"])
+@pytest.mark.parametrize("which", ["fp16", "fp32", "warm", "cuda"])
 def test_the_page_of_results_has_what_report_prints(cli: Callable[..., Any], root: Path, which: str) -> None:
     called = cli("report", root / "reference_traces" / "h200" / f"results_{which}.jsonl", "--format", "md")
     assert called.out.strip() in (root / "docs" / "results.md").read_text()
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_the_page_of_results_has_the_tables_of_sweeps(cli: Callable[..., Any], root: Path, number: int) -> None:
-    called = cli("report", root / "reference_traces" / "h200" / f"sweep_{number}_skew.jsonl", "--format", "md")
-    assert called.out.count("| correct |") == 7
+@pytest.mark.parametrize(
+    ("sweep", "points"), [("1_skew", 7), ("2_skew", 7), ("4_skew", 7), ("1_batch", 5), ("2_batch", 4)]
+)
+def test_the_page_of_results_has_the_tables_of_sweeps(
+    cli: Callable[..., Any], root: Path, sweep: str, points: int
+) -> None:
+    called = cli("report", root / "reference_traces" / "h200" / f"sweep_{sweep}.jsonl", "--format", "md")
+    assert called.out.count("| correct |") == points
     assert called.out.strip() in (root / "docs" / "results.md").read_text()
 
 
@@ -62,6 +66,8 @@ def test_what_the_docs_say_of_a_second_run_is_in_the_records(python: Callable[..
     called = python("-m", "benchmarks.check_clock", "again", first, second)
     assert called.code == 0, called.err
     assert called.out.strip() in text
+    ours = [root / "reference_traces" / "h200" / f"{name}.jsonl" for name in ("results", "quick")]
+    assert python("-m", "benchmarks.check_clock", "again", *ours).out.strip().splitlines()[-1] + "\n" in text
     nothing = python(
         "-m", "benchmarks.check_clock", "again", first, root / "reference_traces" / "cpu" / "results.jsonl"
     )
@@ -85,7 +91,7 @@ def test_what_the_docs_say_of_a_second_run_is_in_the_records(python: Callable[..
     ("files", "effort", "text"),
     [
         (["standard"], "standard", "At `standard` that was {0:.0f} to {1:.0f} s"),
-        (["results_fp16", "results_warm"], "quick", "at `quick` {0:.1f} to {1:.1f} s in 16 bits"),
+        (["quick"], "quick", "at `quick` {0:.1f} to {1:.1f} s in bfloat16"),
         (["results_fp32"], "quick", "{0:.1f} to {1:.1f} s in float32"),
     ],
     ids=["standard", "quick", "float32"],

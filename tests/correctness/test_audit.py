@@ -254,16 +254,15 @@ def test_what_the_page_says_of_the_h200_is_in_the_records(root: Path) -> None:
     evaluated = read_results(records / "kernelbench_references.jsonl")
     accepted = [each.problem_id for each in evaluated if each.correct]
     assert f"{len(evaluated)} also went through `eval` on a GPU, where {len(accepted)} were accepted" in text
-    assert {each.problem_id for each in evaluated} - set(accepted) == {96}
+    assert sorted(accepted) == list(range(1, 101))
     battery = Counter(
         (line["test"].split("::")[1].split("[")[0], line["outcome"])
         for line in map(msgspec.json.decode, (records / "battery.jsonl").read_bytes().splitlines())
     )
     mutants, honest, attacks = "test_a_mutant_is_rejected", "test_it_is_accepted", "test_it_does_not_get_through"
-    of = battery[attacks, "passed"] + battery[attacks, "failed"]
     said = (
         f"all {battery[mutants, 'passed']} mutants were rejected, all {battery[honest, 'passed']} honest variants "
-        f"accepted, and {battery[attacks, 'passed']} of {of} attacks"
+        f"accepted, and {battery[attacks, 'passed']} of {battery[attacks, 'passed']} attacks"
     )
-    assert battery[mutants, "failed"] == battery[honest, "failed"] == 0
+    assert battery[mutants, "failed"] == battery[honest, "failed"] == battery[attacks, "failed"] == 0
     assert said in " ".join((root / "docs" / "correctness.md").read_text().split())

@@ -74,7 +74,7 @@ def test_the_results_open_with_datasets(exported: Path, opened: Call, root: Path
         lines = [
             json.loads(line)
             for file in sorted((root / "reference_traces" / split).rglob("*.jsonl"))
-            if file.stem.startswith(("results", "repeat", "standard", "sweep", "kernelbench_references"))
+            if file.stem.startswith(("results", "repeat", "standard", "quick", "sweep", "kernelbench_references"))
             for line in file.read_bytes().splitlines()
         ]
         # A point of a sweep has its result inside.

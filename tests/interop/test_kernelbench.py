@@ -166,9 +166,7 @@ def test_the_page_has_what_the_record_says(benchmark: Callable[..., Any], record
     assert called.out in (root / "docs" / "kernelbench.md").read_text()
 
 
-def test_the_record_is_of_the_problems_as_they_are_and_of_solutions_that_are_on_record(
-    record: Path, problems: ProblemSet, root: Path
-) -> None:
+def test_the_record_is_of_the_problems_and_solutions_as_they_are(record: Path, problems: ProblemSet) -> None:
     lines = [msgspec.json.decode(line) for line in record.read_bytes().splitlines()]
     assert Counter((line["problem_id"], line["precision"]) for line in lines if line["candidate"] != "reference") == {
         (problem.id, precision): 3 if (problem.id, precision) == (1, "fp32") else 1
@@ -178,16 +176,8 @@ def test_the_record_is_of_the_problems_as_they_are_and_of_solutions_that_are_on_
     for line in lines:
         problem = problems.find(line["problem_id"])
         assert line["problem_hash"] == problem.hash
-    before = {each.problem_id: each.submission_hash for each in read_results(record.parent / "repeat_1.jsonl")}
-    changed = set()
     for line in (each for each in lines if each["candidate"] == "triton"):
-        number = line["problem_id"]
-        if line["candidate_hash"] != solution("triton", problems.find(number)).hash:
-            assert line["candidate_hash"] == before[number]
-            changed.add(number)
-    text = " ".join((root / "docs" / "kernelbench.md").read_text().split())
-    assert changed == {7, 8, 10, 12}
-    assert "the solutions of 7, 8, 10 and 12 have changed since" in text
+        assert line["candidate_hash"] == solution("triton", problems.find(line["problem_id"])).hash
 
 
 def test_what_the_page_says_of_the_wrong_ones_is_in_the_records(record: Path, root: Path) -> None:
@@ -206,7 +196,7 @@ def test_what_the_page_says_of_the_wrong_ones_is_in_the_records(record: Path, ro
     text = " ".join((root / "docs" / "kernelbench.md").read_text().split())
     assert f"finds them {errors[8]:.2%}, {errors[9]:.2%} and {errors[12]:.2%} away from the float64 result" in text
     flagged = Counter(line["candidate"] for line in lines if line["said"]["metadata"].get("excessive_speedup"))
-    assert flagged == {"triton": 5, "counter": 1}
+    assert flagged == {"triton": 4, "counter": 1}
 
 
 def test_another_evaluator_than_the_one_of_that_commit_is_refused(

@@ -17,7 +17,8 @@ that no more than a few bits are lost. In float32 that is too many: there codes 
 taken off at once.
 
 Rows go straight to registers, and little shared memory is taken, since the hottest rows are read again and again and
-what shared memory takes L1 lacks. On an H200 it takes 97 microseconds.
+what shared memory takes L1 lacks. In a trial on an H200, by events alone, it took 97 microseconds, and the Triton
+solution 139.
 
 Four fifths of the floor, 61 microseconds, stay out of reach: the 2.5 million lookups take some 15 instructions a warp
 each, 40 microseconds if every scheduler issued one in every cycle, and while a warp adds rows up it has none under way.
