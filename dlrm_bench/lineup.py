@@ -23,6 +23,10 @@ from dlrm_bench.timing.race import Race
 from dlrm_bench.timing.roofline import Ceilings
 from dlrm_bench.timing.telemetry import open_sensors
 
+MOST_RACES = 3
+"""How often a submission is timed at most while its time is refused: a host that was busy need not be so again, and
+work that is hidden is hidden each time."""
+
 
 class Entrance:
     """A submission's way to the clock: two children of its own, itself and its control, judged and warmed up.
@@ -110,12 +114,16 @@ class Lineup:
             return reason, None
         baselines = [replace(each) for each in self._baselines]
         start = time.monotonic()
-        with open_sensors(self._race.device) as sensors:
-            calls = self._race.run([submission, control, *baselines], effort, sensors)
-            telemetry = sensors.telemetry() if sensors is not None else None
-        reason = submission.reason or control.reason or refuse(submission, baselines, self._race, calls, ceilings)
-        if reason is not None:
-            return reason, None
+        for _ in range(MOST_RACES):
+            with open_sensors(self._race.device) as sensors:
+                calls = self._race.run([submission, control, *baselines], effort, sensors)
+                telemetry = sensors.telemetry() if sensors is not None else None
+            reason = submission.reason or control.reason
+            refused = None if reason else refuse(submission, baselines, self._race, calls, ceilings)
+            if refused is None:
+                break
+        if reason or refused:
+            return reason or refused, None
         seconds = time.monotonic() - start
         second = self._race.second_clock(submission, baselines)
         if submission.reason is not None:

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 import torch
 
+from dlrm_bench import lineup
 from dlrm_bench.correctness.bench import Bench, Block
 from dlrm_bench.evaluate import Settings, evaluate
 from dlrm_bench.problems import Problem
@@ -322,6 +323,25 @@ def test_a_short_call_is_believed_on_a_busy_host_and_hides_nothing(
         baselines = [contestant(180.0, each) for each in baselines_us]
         found = refuse(contestant(5.0, beside_us), baselines, race, calls, None)
     assert (found is None) == believed, found
+
+
+@pytest.mark.parametrize("refusals", [0, 1, 2, 3])
+def test_a_refused_time_is_measured_again(refusals: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [Reason("time_not_explained", "the host was busy")] * refusals + [None]
+    asked = []
+
+    def answer(*arguments: object) -> Reason | None:
+        asked.append(arguments)
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(lineup, "refuse", answer)
+    result = run("return super().forward(x)", "cpu")
+    assert len(asked) == min(refusals + 1, lineup.MOST_RACES)
+    assert result.correct == (refusals < lineup.MOST_RACES)
+    if result.measurement is not None:
+        assert len(result.measurement.block_us) == 12
+    else:
+        assert [reason.message for reason in result.verdict.reasons] == ["the host was busy"]
 
 
 @pytest.mark.parametrize("times", [[], [1.0], [1.0] * 3, [1.0, 0.0], [1.0, float("nan")], [float("inf"), 1.0]])
