@@ -128,8 +128,8 @@ def solution(name: str, problem: Problem) -> Submission:
 
 
 def _solutions(problem: Problem) -> dict[str, Path]:
-    folder = Path(__file__).parent / "solutions"
-    return {path.parent.name: path for path in folder.glob(f"*/{problem.id}_{problem.name}.py")}
+    kinds = (Path(__file__).parent / "solutions").iterdir()
+    return {kind.name: path for kind in kinds if (path := kind / f"{problem.id}_{problem.name}.py").exists()}
 
 
 SHIPPED = {"baseline": baseline, "solution": solution}

@@ -16,7 +16,7 @@ from dlrm_bench.timing.statistics import Interval, distance, paired_speedup, wid
 ASKING_US = 1500.0
 LOOP_US = 25.0
 """What of a block's time on the parent's clock may go into waking the child and asking it, and into a call's loop: more
-than a host takes for that which is not busy."""
+than a host that is not busy takes for it."""
 EXPLAINED = 0.75
 """Share of the rest that the claimed times must explain."""
 SPARE_US = 400.0
@@ -39,8 +39,8 @@ def refuse(
 
     The parent's clock is believed in the block where it says least: what a machine does beside only adds to it, and
     the work has to be done in every block, since each has inputs of its own. What lies outside the calls is held
-    against a baseline's blocks too, which find the host as busy: by them a block may take longer than is allowed to one
-    that nothing is beside, and no longer than they do and a little more.
+    against a baseline's blocks too, which find the host as busy: it may be a little more than there, and as much may
+    pass on the parent's clock.
 
     Args:
         submission: after the race.
