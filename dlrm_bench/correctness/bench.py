@@ -71,6 +71,11 @@ class Bench:
         oracle.rebuild(weights_seed)
         self.child.build(oracle.init_inputs, weights_seed, precision)
 
+    def renew(self, oracle: Oracle, weights_seed: int, precision: Precision) -> None:
+        """Give the oracle other weights, and write them where those of the child's model are."""
+        oracle.rebuild(weights_seed)
+        self.child.renew(oracle.init_inputs, weights_seed, precision)
+
     def call(self, trial: Trial, *, poison: int | None = None, shift: int = 0) -> Outcome:
         """Call the model on a trial's inputs and judge what it returns.
 

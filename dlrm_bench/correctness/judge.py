@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.oracle import Oracle
-from dlrm_bench.correctness.probes import ON_EVERY_CASE, PROBES, unwritten
+from dlrm_bench.correctness.probes import ON_EVERY_CASE, PROBES, renewed, unwritten
 from dlrm_bench.correctness.variations import VARIATIONS
 from dlrm_bench.errors import UnfitReferenceError
 from dlrm_bench.problems import DEFAULT_CASE, Problem
@@ -108,3 +108,6 @@ def _judge_case(
         reasons += found
         if found:
             return
+    if thorough and not oracle.may_cache_weights:
+        bench.renew(oracle, fresh_seed(), precision)
+        reasons += renewed(bench, oracle.trial(fresh_seed()))

@@ -180,6 +180,11 @@ class Oracle:
         return dict(zip(self._arguments, inputs, strict=True))
 
     @property
+    def may_cache_weights(self) -> bool:
+        """Whether a submission may keep what it has made of the weights; nobody says so of a foreign problem."""
+        return self._card is None or self._card.caches_weights
+
+    @property
     def model(self) -> Any:
         """The reference in the precision."""
         return self._reference

@@ -98,6 +98,15 @@ def counted(bench: Bench, trials: Sequence[Trial]) -> list[Reason]:
     return []
 
 
+def renewed(bench: Bench, trial: Trial) -> list[Reason]:
+    """Call once with other weights written where the model's are: nothing made of the old ones may be left."""
+    reasons = bench.call(trial).reasons
+    if not reasons:
+        return []
+    message = f"it was given other weights, and its output is not theirs: {reasons[0].message}"
+    return [Reason("stale_weights", message, bench.case, reasons[0].value, reasons[0].threshold)]
+
+
 ON_EVERY_CASE: tuple[Probe, ...] = (owned,)
 PROBES: tuple[Probe, ...] = (owned, overwritten, unwritten, counted, repeated)
 

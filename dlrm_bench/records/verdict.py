@@ -27,6 +27,7 @@ Check = Literal[
     "output_aliased",
     "not_written",
     "not_repeatable",
+    "stale_weights",
     "wrong_while_timed",
     "time_not_explained",
     "time_impossible",

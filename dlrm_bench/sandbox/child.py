@@ -39,6 +39,7 @@ from dlrm_bench.sandbox.messages import (
     Profile,
     Profiled,
     Ready,
+    Renew,
     Reply,
     Request,
     Start,
@@ -132,6 +133,10 @@ class Child:
         """Construct the model under `seed`, in float32, and cast it."""
         self._fresh = True
         self._ask(Build(init_inputs, seed, precision), Done, self._limits.build_s)
+
+    def renew(self, init_inputs: list[Any], seed: int, precision: Precision) -> None:
+        """Have other weights written where the model's are: those that `build` would draw under `seed`."""
+        self._ask(Renew(init_inputs, seed, precision), Done, self._limits.build_s)
 
     def arena(self, nbytes: int) -> Arena:
         """Return an empty arena of at least `nbytes` that the child has mapped."""

@@ -81,6 +81,14 @@ class Build(Record, frozen=True, tag="build"):
     precision: Precision
 
 
+class Renew(Record, frozen=True, tag="renew"):
+    """Write what `Build` would draw under this seed where the model's own weights are."""
+
+    init_inputs: list[Any]
+    seed: int
+    precision: Precision
+
+
 class Call(Record, frozen=True, tag="call"):
     """Call the model once; keep its output, and a copy of it made at once.
 
@@ -126,7 +134,7 @@ class Fetch(Record, frozen=True, tag="fetch"):
     as_returned: bool
 
 
-Request = Load | Attach | Build | Call | Give | Time | Profile | Fetch
+Request = Load | Attach | Build | Renew | Call | Give | Time | Profile | Fetch
 
 
 class Ready(Record, frozen=True, tag="ready"):

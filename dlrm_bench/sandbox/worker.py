@@ -44,6 +44,7 @@ from dlrm_bench.sandbox.messages import (
     Profile,
     Profiled,
     Ready,
+    Renew,
     Reply,
     Request,
     Start,
@@ -60,6 +61,8 @@ KEPT_CALLS = 3
 # Bound before any submission is imported, so that replacing them later changes nothing here.
 _Tensor, _clone, _copy_into, _synchronize = torch.Tensor, torch.Tensor.clone, torch.Tensor.copy_, torch.cuda.synchronize
 _type, _list, _digests = type, list, digests
+_Module = torch.nn.Module
+_named_parameters, _named_buffers = _Module.named_parameters, _Module.named_buffers
 _NoFunctionModes, _NoDispatchModes = torch._C.DisableTorchFunction, torch._C._DisableTorchDispatch
 
 
@@ -100,6 +103,7 @@ class Runner:
             Load: self._load,
             Attach: self._attach,
             Build: self._build,
+            Renew: self._renew,
             Call: self._call,
             Give: self._give,
             Time: self._time,
@@ -139,11 +143,27 @@ class Runner:
 
     def _build(self, request: Build) -> Done:
         self._model, self._outputs, self._as_returned = None, [], []
+        self._model = self._constructed(request)
+        return Done()
+
+    def _renew(self, request: Renew) -> Done:
+        fresh = self._constructed(request)
+        if isinstance(fresh, _Module):
+            with torch.no_grad(), undisturbed():
+                for named in (_named_parameters, _named_buffers):
+                    drawn = dict(named(fresh))
+                    for name, tensor in named(self._model):
+                        # What a model has made room for since it was constructed is no weight.
+                        if name in drawn and drawn[name].shape == tensor.shape:
+                            _copy_into(tensor, drawn[name])
+        self._finish()
+        return Done()
+
+    def _constructed(self, request: Build | Renew) -> Any:
         with torch.device(self._device):
             torch.manual_seed(request.seed)
             model = self._class(*request.init_inputs)
-        self._model = model.to(device=self._device, dtype=DTYPES[request.precision])
-        return Done()
+        return model.to(device=self._device, dtype=DTYPES[request.precision])
 
     def _call(self, request: Call) -> Called:
         arguments = self._arguments(request.arguments)

@@ -10,7 +10,7 @@ import torch
 
 from dlrm_bench.correctness.bench import Bench
 from dlrm_bench.correctness.oracle import Oracle, Trial
-from dlrm_bench.correctness.probes import PROBES, Probe, counted, overwritten, owned, repeated, unwritten
+from dlrm_bench.correctness.probes import PROBES, Probe, counted, overwritten, owned, renewed, repeated, unwritten
 from dlrm_bench.problems import ProblemSet
 from dlrm_bench.records import Reason
 from dlrm_bench.sandbox.child import Child
@@ -124,6 +124,61 @@ def test_an_output_that_is_its_input_is_found(problems: ProblemSet) -> None:
         assert bench.call(trial).reasons == []
         [reason] = owned(bench, [trial])
     assert reason.reason == "output_aliased"
+
+
+ADAGRAD = """
+
+class ModelNew(Model):
+    made = None
+
+    def forward(self, *inputs):
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "stale"),
+    [
+        ("return super().forward(*inputs)", False),
+        # The weights are where they were, so that who holds them, as a CUDA graph does, holds the new ones.
+        ("self.made = self.made or [each.detach() for each in self.state_dict().values()]\n"
+         "assert all(torch.equal(*pair) for pair in zip(self.made, self.state_dict().values()))\n"
+         "return super().forward(*inputs)", False),
+        ("self.register_buffer('room', torch.empty(3))\nreturn super().forward(*inputs)", False),
+        ("if self.made is None: self.made = self.weight.detach().clone()\n"
+         "own, self.weight.data = self.weight.data, self.made\n"
+         "output = super().forward(*inputs)\nself.weight.data = own\nreturn output", True),
+        ("if self.made is None: self.made = self.momentum.clone()\n"
+         "own, self.momentum = self.momentum, self.made\n"
+         "output = super().forward(*inputs)\nself.momentum = own\nreturn output", True),
+    ],
+    ids=["reads", "holds", "makes room", "keeps a parameter", "keeps a buffer"],
+)  # fmt: skip
+def test_weights_that_were_kept_are_found_where_they_must_be_read(problems: ProblemSet, body: str, stale: bool) -> None:
+    problem, cpu = problems.find("EmbeddingBagRowwiseAdagrad"), torch.device("cpu")
+    source = problem.code + ADAGRAD + "".join(f"        {line}\n" for line in body.splitlines())
+    with closing(Child(cpu, Limits())) as child:
+        child.load(source)
+        bench, oracle = Bench(child, "default"), Oracle(problem, "small", "default", "fp32", cpu)
+        assert not oracle.may_cache_weights
+        bench.build(oracle, 1, "fp32")
+        assert bench.call(oracle.trial(1)).reasons == []
+        bench.renew(oracle, 2, "fp32")
+        found = renewed(bench, oracle.trial(2))
+    assert [reason.reason for reason in found] == ["stale_weights"] * stale
+
+
+def test_a_model_that_is_no_module_has_no_weights_to_renew(problems: ProblemSet) -> None:
+    problem, cpu = problems.find("JaggedToPadded"), torch.device("cpu")
+    source = problem.code + (
+        "\n\nclass ModelNew:\n    def __init__(self, *sizes): self.right = Model(*sizes)\n"
+        "    def to(self, device, dtype): return self\n    def __call__(self, *inputs): return self.right(*inputs)\n"
+    )
+    with closing(Child(cpu, Limits())) as child:
+        child.load(source)
+        bench, oracle = Bench(child, "default"), Oracle(problem, "small", "default", "fp32", cpu)
+        bench.build(oracle, 1, "fp32")
+        bench.renew(oracle, 2, "fp32")
+        assert renewed(bench, oracle.trial(2)) == []
 
 
 def test_the_share_that_was_not_written_is_said(problems: ProblemSet) -> None:
