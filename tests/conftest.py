@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -279,3 +280,19 @@ def python() -> Callable[..., Called]:
         return Called(done.returncode, done.stdout, done.stderr)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def run_on_an_h200(root: Path) -> Callable[[str], set[str]]:
+    """Return the parameters that a test has run with on an H200, by the record of it."""
+    lines = (root / "reference_traces" / "h200" / "battery.jsonl").read_bytes().splitlines()
+    tests = [msgspec.json.decode(line)["test"].split("::")[1] for line in lines]
+    return lambda name: {test.split("[")[1].rstrip("]") for test in tests if test.startswith(f"{name}[")}
+
+
+@pytest.fixture(scope="session")
+def said_not_to_have_run(root: Path) -> set[str]:
+    """Return the attacks and mutants that the page on correctness says have no run on an H200."""
+    text = (root / "docs" / "correctness.md").read_text()
+    sentence = text.partition("no run on record there:")[2].partition(".")[0]
+    return set(re.findall(r"`(\w+)`", sentence))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dlrm_bench.runs import read_results
+from dlrm_bench.runs import read_results, read_sweep
 
 
 @pytest.mark.parametrize("folder", ["cpu", "h200"])
@@ -33,6 +33,19 @@ def test_the_page_of_results_has_the_tables_of_sweeps(
     called = cli("report", root / "reference_traces" / "h200" / f"sweep_{sweep}.jsonl", "--format", "md")
     assert called.out.count("| correct |") == points
     assert called.out.strip() in (root / "docs" / "results.md").read_text()
+
+
+def test_the_page_of_results_has_the_widest_intervals_over_batches(root: Path) -> None:
+    text = " ".join((root / "docs" / "results.md").read_text().split())
+    ends = []
+    for sweep, batch in (("1_batch", 8192), ("2_batch", 1024)):
+        points = read_sweep(root / "reference_traces" / "h200" / f"sweep_{sweep}.jsonl")
+        [comparison] = [
+            each for point in points if point.value == batch for each in point.result.measurement.comparisons
+        ]
+        ends += [comparison.low, comparison.high]
+    said = "{:.2f} to {:.2f} at a batch of 8192 of problem 1, and {:.2f} to {:.2f} at 1024 of problem 2"
+    assert said.format(*ends) in text
 
 
 def test_its_kernel_is_correct(cli: Callable[..., Any], root: Path, tmp_path: Path) -> None:
@@ -68,6 +81,8 @@ def test_what_the_docs_say_of_a_second_run_is_in_the_records(python: Callable[..
     assert called.out.strip() in text
     ours = [root / "reference_traces" / "h200" / f"{name}.jsonl" for name in ("results", "quick")]
     assert python("-m", "benchmarks.check_clock", "again", *ours).out.strip().splitlines()[-1] + "\n" in text
+    noises = [each.measurement.noise for each in read_results(ours[1]) if each.measurement is not None]
+    assert f"with a noise of up to {max(noises):.0%}" in text
     nothing = python(
         "-m", "benchmarks.check_clock", "again", first, root / "reference_traces" / "cpu" / "results.jsonl"
     )

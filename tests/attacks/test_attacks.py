@@ -200,6 +200,13 @@ def test_every_row_of_the_taxonomy_is_covered() -> None:
     assert not covered & NOT_APPLICABLE.keys()
 
 
+def test_the_page_names_what_has_not_run_on_an_h200(
+    run_on_an_h200: Callable[[str], set[str]], said_not_to_have_run: set[str]
+) -> None:
+    attacks = {attack.name for attack in ATTACKS}
+    assert attacks - run_on_an_h200("test_it_does_not_get_through") == attacks & said_not_to_have_run
+
+
 def test_every_file_says_what_it_is() -> None:
     groups = {"output", "state", "timing", "tampering"}
     assert {attack.name.split("_")[0] for attack in ATTACKS} == groups

@@ -952,6 +952,14 @@ def test_a_mutant_is_rejected(problem: Problem, mutant: Mutant, where: torch.dev
     assert any(rejected(mutant, scene) for scene in scenes(problem, where))
 
 
+def test_the_page_names_what_has_not_run_on_an_h200(
+    run_on_an_h200: Callable[[str], set[str]], said_not_to_have_run: set[str]
+) -> None:
+    mutants = {f"{problem.name}-{name}" for problem in PROBLEMS for name in mutants_of(problem)}
+    missing = {each.partition("-")[2] for each in mutants - run_on_an_h200("test_a_mutant_is_rejected")}
+    assert missing == said_not_to_have_run & {name for _, name in MUTANTS}
+
+
 def test_the_reference_is_accepted(problem: Problem, where: torch.device) -> None:
     assert not any(rejected(lambda scene: scene.right, scene) for scene in scenes(problem, where))
 
