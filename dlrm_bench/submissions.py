@@ -170,8 +170,10 @@ def _open(source: str, problems: ProblemSet) -> Iterator[Submission]:
     kind, _, name = source.partition(":")
     path = Path(source)
     if kind in SHIPPED:
-        solved = [problem for problem in problems if kind == "solution" and name in _solutions(problem)]
-        yield from (SHIPPED[kind](name, problem) for problem in solved or problems)
+        if kind == "solution":
+            # If there is none for any of them, opening it for the first says so.
+            problems = ProblemSet(tuple(each for each in problems if name in _solutions(each))) or problems
+        yield from (SHIPPED[kind](name, problem) for problem in problems)
     elif path.is_dir():
         yield from _open_folder(path, problems)
     elif path.suffix == ".jsonl":

@@ -284,7 +284,7 @@ def python() -> Callable[..., Called]:
 
 @pytest.fixture(scope="session")
 def run_on_an_h200(root: Path) -> Callable[[str], set[str]]:
-    """Return the parameters that a test has run with on an H200, by the record of it."""
+    """Return the parameters of a test that the record of an H200 has a line for: it ran, or did not apply there."""
     lines = (root / "reference_traces" / "h200" / "battery.jsonl").read_bytes().splitlines()
     tests = [msgspec.json.decode(line)["test"].split("::")[1] for line in lines]
     return lambda name: {test.split("[")[1].rstrip("]") for test in tests if test.startswith(f"{name}[")}

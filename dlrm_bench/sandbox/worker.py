@@ -147,15 +147,12 @@ class Runner:
         return Done()
 
     def _renew(self, request: Renew) -> Done:
-        fresh = self._constructed(request)
-        if isinstance(fresh, _Module):
-            with torch.no_grad(), undisturbed():
-                for named in (_named_parameters, _named_buffers):
-                    drawn = dict(named(fresh))
-                    for name, tensor in named(self._model):
-                        # What a model has made room for since it was constructed is no weight.
-                        if name in drawn and drawn[name].shape == tensor.shape:
-                            _copy_into(tensor, drawn[name])
+        drawn = _weights(self._constructed(request))
+        with torch.no_grad(), undisturbed():
+            for name, tensor in _weights(self._model).items():
+                # What a model has made room for since it was constructed is no weight.
+                if name in drawn and drawn[name].shape == tensor.shape:
+                    _copy_into(tensor, drawn[name])
         self._finish()
         return Done()
 
@@ -220,6 +217,11 @@ class Runner:
     def _finish(self) -> None:
         if self._device.type == "cuda":
             _synchronize(self._device)
+
+
+def _weights(model: Any) -> dict[str, torch.Tensor]:
+    """Return a module's parameters and buffers by name; what is no module has none."""
+    return {**dict(_named_parameters(model)), **dict(_named_buffers(model))} if isinstance(model, _Module) else {}
 
 
 def _plain_list(kept: Any) -> list[Any]:
