@@ -17,7 +17,11 @@ from dlrm_bench.records import Metrics, Precision
 
 UNIT_ROUNDOFF = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
 MULTIPLE = 3.0
-"""How many times the reference's own error an honest kernel may be off."""
+"""How many times the reference's own error an honest kernel may be off on average."""
+MULTIPLE_OF_WORST = 5.0
+"""The same where one row or element decides: the largest error of one run says less about that of another."""
+FEWEST_AVERAGED = 32
+"""Elements below which no metric is an average."""
 ACCUMULATION_ROUNDINGS = 256.0
 """Roundings of float32 that an accumulation in any order may lose, beyond those of one long bag."""
 
@@ -99,11 +103,12 @@ class Yardstick:
         unit = UNIT_ROUNDOFF[precision]
         accumulation = UNIT_ROUNDOFF["fp32"] * (ACCUMULATION_ROUNDINGS + terms / 4)
         floor = unit + accumulation
+        multiple = MULTIPLE if self.expected.numel() >= FEWEST_AVERAGED else MULTIPLE_OF_WORST
         return Metrics(
-            relative_l2=max(MULTIPLE * reference.relative_l2, floor),
-            worst_row=max(MULTIPLE * reference.worst_row, 2 * floor),
-            centred_l2=max(MULTIPLE * reference.centred_l2, floor * _ratio(self.norm, self.spread)),
-            worst_element=max(MULTIPLE * reference.worst_element, 2 * floor * self._peak()),
+            relative_l2=max(multiple * reference.relative_l2, floor),
+            worst_row=max(MULTIPLE_OF_WORST * reference.worst_row, 2 * floor),
+            centred_l2=max(multiple * reference.centred_l2, floor * _ratio(self.norm, self.spread)),
+            worst_element=max(MULTIPLE_OF_WORST * reference.worst_element, 2 * floor * self._peak()),
         )
 
     def _over_scale(self, by_row: torch.Tensor) -> torch.Tensor:

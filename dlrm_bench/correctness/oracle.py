@@ -20,7 +20,8 @@ from dlrm_bench.records import Metrics, Precision, Size
 MOST_DIFFERENCE = 0.02
 """Relative difference of two outputs for the same inputs, beyond which they are random; sums in another order differ
 less."""
-FEW_ELEMENTS = 32
+FEW_ELEMENTS = 1 << 10
+"""Of an output, below which one run of the reference does not tell how large its errors can be."""
 NEIGHBOURS = 8
 """How many sets of inputs are tried beside a set whose output has few elements."""
 MOST_OWN_ERROR = 0.1
@@ -161,9 +162,10 @@ class Oracle:
     def _largest_nearby(self, inputs: list[Any], error: Metrics) -> Metrics:
         """Return the largest of the reference's own errors, on these inputs and on some a rounding away.
 
-        On few numbers one error is a lottery: where little is left of large terms it may be nothing, and many
-        roundings for the next kernel that adds in another order. What a neighbour adds is bounded, so that no draw
-        lets an output pass that has nothing to do with the right one.
+        On few numbers one error is a lottery: where little is left of large terms, or one element is made of far
+        larger ones than the others, it may be nothing, and many roundings for the next kernel that adds in another
+        order. What a neighbour adds is bounded, so that no draw lets an output pass that has nothing to do with the
+        right one.
         """
         errors = [error]
         for _ in range(NEIGHBOURS):
@@ -221,8 +223,8 @@ def _neighbour(value: Any, precision: Precision) -> Any:
     """Return a value as it is, or a tensor of floating numbers each moved by a rounding, up, down or not at all."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
-    step = torch.randint(-1, 2, value.shape, device=value.device) * (2 * UNIT_ROUNDOFF[precision])
-    return (value.double() * (1 + step)).to(value.dtype)
+    steps = torch.randint(-1, 2, value.shape, dtype=torch.int8, device=value.device).to(value.dtype)
+    return value * steps.mul_(2 * UNIT_ROUNDOFF[precision]).add_(1)
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:

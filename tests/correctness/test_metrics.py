@@ -100,8 +100,10 @@ def test_thresholds_are_a_multiple_of_the_references_own_error(
     yardstick = Yardstick.of(expected)
     strict = yardstick.thresholds(PERFECT, precision, 1)
     loose = yardstick.thresholds(Metrics(error, error, error, error), precision, 1)
+    averaged = 5 if expected.numel() < 32 else 3
+    multiples = Metrics(relative_l2=averaged, worst_row=5, centred_l2=averaged, worst_element=5)
     for name in Metrics.__struct_fields__:
-        assert getattr(loose, name) == max(getattr(strict, name), 3 * error)
+        assert getattr(loose, name) == max(getattr(strict, name), getattr(multiples, name) * error)
 
 
 # --- what one kind of error does -----------------------------------------------------------------
