@@ -66,7 +66,8 @@ class Exam:
         oracle = Oracle(problem, size, case, precision, device)
         oracle.rebuild(WEIGHTS_SEED)
         stale = _reference_output(oracle, EARLIER_SEED)
-        return Exam(case, oracle.trial(JUDGED_SEED), _reference_output(oracle, JUDGED_SEED), stale)
+        trial = oracle.trial(JUDGED_SEED)
+        return Exam(case, trial, oracle.plain(trial.inputs), stale)
 
     def outcomes(self) -> dict[Trivial, TrivialOutcome]:
         """Return what becomes of each trivial output that the shapes allow; of several inputs' copies, the best."""

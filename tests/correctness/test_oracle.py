@@ -152,6 +152,21 @@ def test_on_other_inputs_a_swamped_reference_judges_nobody() -> None:
         trial_of("(x + 1e6) - 1e6 - x", case="wide")
 
 
+def test_a_variation_on_which_a_reference_happens_to_be_swamped_is_drawn_anew() -> None:
+    """Else a case would be left out by the draw, and what only that case finds would pass."""
+    oracle = Oracle(problem_of("(x + 1e12 * (x[0, 0] > 0)) - 1e12 * (x[0, 0] > 0)"), "full", "wide", "fp32", CPU)
+    oracle.rebuild(0)
+    firsts, unfit = set(), 0
+    for seed in range(40):
+        swamped = bool(oracle.draw_inputs(seed)[0][0, 0] > 0)
+        try:
+            firsts.add((swamped, bool(oracle.trial(seed).inputs[0][0, 0] > 0)))
+        except UnfitReferenceError:
+            unfit += 1
+    assert firsts == {(False, False), (True, False)}
+    assert 0 < unfit < 12  # of about 20 swamped at first, one in four on all three draws
+
+
 @pytest.mark.parametrize("expression", ["torch.relu(x)", "torch.nn.functional.hardtanh(x)", "x.mean(dim=1)"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_inputs_vary_where_a_problem_has_no_cases(expression: str, precision: Precision) -> None:
