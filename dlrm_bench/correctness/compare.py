@@ -47,7 +47,7 @@ def compare(output: torch.Tensor, trial: Trial, case: str) -> tuple[list[Reason]
     failed = _failed(metrics, trial.thresholds)
     if not failed or _near_the_reference(output, trial):
         return _unclean_zero_rows(output, trial, case), record
-    worst = max(failed, key=lambda kind: _times(kind, metrics, trial.thresholds))
+    worst = max(failed, key=lambda kind: times_the_threshold(kind, metrics, trial.thresholds))
     return [_too_far(worst, metrics, output, trial, case)], record
 
 
@@ -57,10 +57,10 @@ def _near_the_reference(output: torch.Tensor, trial: Trial) -> bool:
 
 
 def _failed(metrics: Metrics, thresholds: Metrics) -> list[ReasonKind]:
-    return [kind for kind in METRICS if _times(kind, metrics, thresholds) > 1]
+    return [kind for kind in METRICS if times_the_threshold(kind, metrics, thresholds) > 1]
 
 
-def _times(kind: ReasonKind, metrics: Metrics, thresholds: Metrics) -> float:
+def times_the_threshold(kind: ReasonKind, metrics: Metrics, thresholds: Metrics) -> float:
     """Return by how many times a metric exceeds its threshold."""
     value, threshold = getattr(metrics, kind), getattr(thresholds, kind)
     if value != value:
@@ -70,7 +70,7 @@ def _times(kind: ReasonKind, metrics: Metrics, thresholds: Metrics) -> float:
 
 def _too_far(kind: ReasonKind, metrics: Metrics, output: torch.Tensor, trial: Trial, case: str) -> Reason:
     value, threshold = getattr(metrics, kind), getattr(trial.thresholds, kind)
-    times = f"{_times(kind, metrics, trial.thresholds):.3g} times the threshold {threshold:.2g}"
+    times = f"{times_the_threshold(kind, metrics, trial.thresholds):.3g} times the threshold {threshold:.2g}"
     cause = likely_cause(output, trial.yardstick, trial.thresholds, trial.precision)
     message = f"{kind} is {value:.3g} on case {case}, {times}; {_worst_place(output, trial)}; {cause}"
     return Reason(kind, message, case, value, threshold)

@@ -13,7 +13,7 @@ from dlrm_bench.correctness.oracle import MOST_OWN_ERROR, NO_ERROR, Oracle, Tria
 from dlrm_bench.correctness.trivial import examine
 from dlrm_bench.errors import UnfitReferenceError
 from dlrm_bench.problems import Problem, load_problems
-from dlrm_bench.records import Precision
+from dlrm_bench.records import Metrics, Precision
 
 CPU = torch.device("cpu")
 FILE = """
@@ -93,33 +93,32 @@ def test_a_reference_that_cannot_be_judged_by_is_refused(expression: str, messag
         trial_of(expression)
 
 
-# Inputs on which bfloat16 makes no error, as it may on few numbers by chance; a rounding away it makes one.
-ROUND_INPUTS = """
-def get_inputs():
-    return [torch.full(({shape}, 16), 2.0)]
-"""
+def round_trial(shape: str) -> tuple[Trial, Metrics]:
+    """Return a trial on which the reference makes no error, as by chance on few numbers, and its floors.
+
+    The inputs are round numbers; a rounding away from them bfloat16 makes errors.
+    """
+    inputs = f"def get_inputs():\n    return [torch.full(({shape}, 16), 2.0)]\n"
+    problem = Problem(1, "Small", problem_of("(x * x * x).sum(dim=-1)").code + inputs)
+    oracle = Oracle(problem, "full", "default", "bf16", CPU)
+    oracle.rebuild(0)
+    trial = oracle.trial(1)
+    assert trial.yardstick.measure(oracle.plain(trial.inputs)) == NO_ERROR
+    return trial, trial.yardstick.thresholds(NO_ERROR, "bf16", 1)
 
 
 @pytest.mark.parametrize(("shape", "multiple"), [("1", 5), ("4, 7", 5), ("20, 20", 3)])
 def test_the_largest_error_nearby_counts_on_few_elements(shape: str, multiple: int) -> None:
-    code = problem_of("(x * x * x).sum(dim=-1)").code + ROUND_INPUTS.format(shape=shape)
-    oracle = Oracle(Problem(1, "Small", code), "full", "default", "bf16", CPU)
-    oracle.rebuild(0)
-    trial = oracle.trial(1)
-    assert trial.yardstick.measure(oracle.model(*trial.inputs)) == NO_ERROR
-    floor = trial.yardstick.thresholds(NO_ERROR, "bf16", 1)
-    assert trial.thresholds.worst_element > floor.worst_element
+    trial, floors = round_trial(shape)
+    assert trial.thresholds.worst_element > floors.worst_element
     assert trial.thresholds.relative_l2 <= multiple * MOST_OWN_ERROR
     for wrong in (torch.zeros_like(trial.yardstick.expected), trial.yardstick.expected * 1.2):
         assert compare(wrong.reshape(trial.shape).bfloat16(), trial, "default")[0] != []
 
 
 def test_on_many_elements_the_references_own_error_counts() -> None:
-    code = problem_of("(x * x * x).sum(dim=-1)").code + ROUND_INPUTS.format(shape="40, 40")
-    oracle = Oracle(Problem(1, "Small", code), "full", "default", "bf16", CPU)
-    oracle.rebuild(0)
-    trial = oracle.trial(1)
-    assert trial.thresholds == trial.yardstick.thresholds(NO_ERROR, "bf16", 1)
+    trial, floors = round_trial("40, 40")
+    assert trial.thresholds == floors
 
 
 # A running sum of bfloat16 that is kept in bfloat16, as few processors would do it, comes to a stop at 256.
