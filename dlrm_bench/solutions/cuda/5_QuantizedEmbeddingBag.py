@@ -17,11 +17,14 @@ that no more than a few bits are lost. In float32 that is too many: there codes 
 taken off at once.
 
 Rows go straight to registers, and little shared memory is taken, since the hottest rows are read again and again and
-what shared memory takes L1 lacks. In a trial on an H200, by events alone, it took 97 microseconds, and the Triton
+what shared memory takes L1 lacks. In a trial on an H200, by events alone, it took 89 microseconds, and the Triton
 solution 139.
 
-Four fifths of the floor, 61 microseconds, stay out of reach: the 2.5 million lookups take some 15 instructions a warp
-each, 40 microseconds if every scheduler issued one in every cycle, and while a warp adds rows up it has none under way.
+Four fifths of the floor, 61 microseconds, stay out of reach: the 2.5 million lookups take a warp at least 15
+instructions each, 40 microseconds if every scheduler issued one in every cycle, and while a warp adds rows up it has
+none under way. Products on the tensor cores, of codes and scales, eight bags at a time, need fewer; but their sums take
+so many registers that an SM holds half as many warps, and in these reading alone took 96 microseconds, and all of it
+109 and more.
 """
 
 from functools import cached_property
@@ -154,14 +157,16 @@ sum_bags(const uint4* codes, const unsigned* headers, const unsigned* indices, c
         end = ends[bag + 1];
     };
 
-    int ahead = at + lane % LANES;
-    unsigned row = 0, header = 0;
+    // A row's header is asked for a round before the row, and its index a round before that.
+    int next = at + lane % LANES;
+    auto ask_row = [&](int position) { return position < limit ? __ldg(indices + 2 * (first + position)) : 0u; };
+    unsigned row = ask_row(next), row_after = ask_row(next + LANES), header = __ldg(headers + row);
     auto ask = [&] {
-        row = 0;
-        if (ahead < limit) row = __ldg(indices + 2 * (first + ahead)), header = __ldg(headers + row);
-        ahead += LANES;
+        next += LANES;
+        row = row_after;
+        header = __ldg(headers + row);
+        row_after = ask_row(next + LANES);
     };
-    ask();
     int rounds = (ends[bags] + TEAMS - 1) / TEAMS;
 #pragma unroll 1
     while (rounds > 0) {
