@@ -30,8 +30,7 @@ UNROLL_OF_FLOAT32 = 8
 # With so many registers a thread, an SM holds as many warps as it can hold blocks.
 MAX_REGISTERS = 64
 WARPS_PER_SM = 32
-# Lookups and bags of one program.
-SMALLEST_SHARE = 16
+# Lookups and bags of one program, at most.
 LARGEST_SHARE = 1024
 MOST_COLUMNS = 128
 # Bags that the search looks at in one round.
@@ -39,6 +38,15 @@ PROBES = 128
 # Shares of one program of the second launch, and pieces of a bag that it has under way.
 JOINED = 4
 PIECES = 4
+# Less work than this, in lookups and bags, is done in tiles, by one launch that does not search.
+FEWEST_STREAMED = 131_072
+TILE_BAGS = 8
+TILE_ROWS = 4
+TILE_WARPS = 4
+# There bags of this mean length have a program of their own, which reads LONG_ROWS rows at a time.
+LONG = 1024
+LONG_ROWS = 64
+LONG_WARPS = 8
 
 
 @triton.jit
@@ -190,6 +198,38 @@ def join_pieces(
     tl.store(goal, total.to(output.dtype.element_ty), mask=(bag >= 0) & inside)
 
 
+@triton.jit(do_not_specialize=["bags"])
+def sum_tile(
+    weight,
+    indices,
+    offsets,
+    output,
+    bags,
+    DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BAGS: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Sum BLOCK columns of the rows of BAGS bags side by side, ROWS rows of each at a time."""
+    bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)[:, None, None]
+    each = tl.arange(0, ROWS)[None, :, None]
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, None, :]
+    inside = (bag < bags) & (column < DIM)
+    start = tl.load(offsets + bag, mask=bag < bags, other=0)
+    end = tl.load(offsets + bag + 1, mask=bag < bags, other=0)
+    lookup = start + each
+    total = tl.zeros([BAGS, 1, BLOCK], tl.float32)
+    longest = tl.max(end - start)
+    while longest > 0:
+        row = tl.load(indices + lookup, mask=lookup < end, other=0)
+        rows = tl.load(weight + row * DIM + column, mask=(lookup < end) & inside, other=0.0)
+        total += tl.sum(rows.to(tl.float32), axis=1, keep_dims=True)
+        lookup += ROWS
+        longest -= ROWS
+    goal = output + bag.to(tl.int64) * DIM + column
+    tl.store(goal, total.to(output.dtype.element_ty), mask=inside)
+
+
 class ModelNew(nn.Module):
     def __init__(self, rows: int, dim: int, weight_scale: float):
         super().__init__()
@@ -203,13 +243,21 @@ class ModelNew(nn.Module):
             return output
         block = min(MOST_COLUMNS, triton.next_power_of_2(dim))
         blocks = triton.cdiv(dim, block)
+        if work < FEWEST_STREAMED:
+            long = indices.numel() > LONG * bags
+            tile_bags, tile_rows, warps = (1, LONG_ROWS, LONG_WARPS) if long else (TILE_BAGS, TILE_ROWS, TILE_WARPS)
+            sum_tile[triton.cdiv(bags, tile_bags), blocks](
+                self.weight, indices, offsets, output, bags,
+                DIM=dim, BLOCK=block, BAGS=tile_bags, ROWS=tile_rows, num_warps=warps,
+            )  # fmt: skip
+            return output
         gpu = torch.cuda.get_device_properties(self.weight.device) if self.weight.is_cuda else None
         at_once = WARPS_PER_SM * (gpu.multi_processor_count if gpu else 1)
         # From Hopper on a kernel's programs can be on their way before the kernel that they wait for ends.
         pdl = gpu is not None and gpu.major >= 9
         # Whole waves: a GPU half empty in the last one takes as long.
         waves = triton.cdiv(work * blocks, at_once * LARGEST_SHARE)
-        share = max(SMALLEST_SHARE, triton.cdiv(work * blocks, at_once * waves))
+        share = triton.cdiv(work * blocks, at_once * waves)
         shares = triton.cdiv(work, share)
         pieces = self.weight.new_empty(2 * shares, dim, dtype=torch.float32)
         cuts = torch.empty(shares, dtype=torch.int32, device=self.weight.device)
