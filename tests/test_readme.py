@@ -25,7 +25,7 @@ def test_the_page_of_results_has_what_report_prints(cli: Callable[..., Any], roo
 
 
 @pytest.mark.parametrize(
-    ("sweep", "points"), [("1_skew", 7), ("2_skew", 7), ("4_skew", 7), ("1_batch", 5), ("2_batch", 4)]
+    ("sweep", "points"), [("1_skew", 7), ("2_skew", 7), ("4_skew", 7), ("1_batch", 5), ("2_batch", 4), ("4_batch", 5)]
 )
 def test_the_page_of_results_has_the_tables_of_sweeps(
     cli: Callable[..., Any], root: Path, sweep: str, points: int
