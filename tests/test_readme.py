@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from dlrm_bench.problems import ProblemSet
 from dlrm_bench.runs import read_results, read_sweep
+from dlrm_bench.submissions import solution
 
 
 @pytest.mark.parametrize("folder", ["cpu", "h200"])
@@ -33,6 +35,24 @@ def test_the_page_of_results_has_the_tables_of_sweeps(
     called = cli("report", root / "reference_traces" / "h200" / f"sweep_{sweep}.jsonl", "--format", "md")
     assert called.out.count("| correct |") == points
     assert called.out.strip() in (root / "docs" / "results.md").read_text()
+
+
+def test_the_records_that_the_pages_show_are_of_the_kernels_as_they_are(root: Path, problems: ProblemSet) -> None:
+    def parted(file: Path) -> set[str]:
+        """Return the problems whose text, or whose solution's, has changed since the record was made."""
+        results = [point.result for point in read_sweep(file)] if "sweep" in file.name else read_results(file)
+        now = {problem.id: problem for problem in problems}
+        return {
+            each.problem
+            for each in results
+            if (each.problem_hash, each.submission_hash)
+            != (now[each.problem_id].hash, solution(each.submission.partition(":")[2], now[each.problem_id]).hash)
+        }
+
+    records = root / "reference_traces" / "h200"
+    shown = [*records.glob("results*.jsonl"), *records.glob("sweep_*.jsonl"), records / "quick.jsonl"]
+    assert {name: those for name, those in ((file.name, parted(file)) for file in shown) if those} == {}
+    assert "EmbeddingBagSum" in parted(records / "repeat_1.jsonl")
 
 
 def test_the_page_of_results_has_the_widest_intervals_over_batches(root: Path) -> None:

@@ -22,9 +22,8 @@ solution 139.
 
 Four fifths of the floor, 61 microseconds, stay out of reach: the 2.5 million lookups take a warp at least 15
 instructions each, 40 microseconds if every scheduler issued one in every cycle, and while a warp adds rows up it has
-none under way. Products on the tensor cores, of codes and scales, eight bags at a time, need fewer; but their sums take
-so many registers that an SM holds half as many warps, and in these reading alone took 96 microseconds, and all of it
-109 and more.
+none under way. Products of codes and scales on the tensor cores, eight bags at a time, were slower: their sums take so
+many registers that an SM holds half as many warps. In these reading alone took 96 microseconds, and all of it 109.
 """
 
 from functools import cached_property
